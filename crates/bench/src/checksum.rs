@@ -10,7 +10,6 @@ impl Default for Crc32 {
 }
 
 impl Crc32 {
-    /// Adds bytes, eight at a time by eight tables.
     pub(crate) fn update(&mut self, bytes: &[u8]) {
         let (blocks, rest) = bytes.as_chunks::<8>();
         for block in blocks {
@@ -32,13 +31,11 @@ impl Crc32 {
         }
     }
 
-    /// The checksum of all bytes so far.
     pub(crate) fn value(self) -> u32 {
         !self.0
     }
 }
 
-/// The reflected polynomial.
 const POLYNOMIAL: u32 = 0xEDB8_8320;
 
 /// `TABLES[n][b]`: the contribution of byte `b` followed by `n` zero bytes.

@@ -15,16 +15,15 @@ use crate::error::Error;
 use crate::load::{self, BlockOrder, Kind, Op, Plan, Progress, Report};
 use crate::pattern::{FileOffset, Payload};
 
-/// The directory of the checked files.
 const DIRECTORY: &str = "plimsoll-demo";
 const FILES: u32 = 4;
 const FILE_SIZE: u64 = 8 << 20;
 const TRANSFER: u32 = 256 << 10;
-/// The shortest load with a meaningful result.
+/// A shorter load has no meaningful result.
 const LOAD_MIN: Duration = Duration::from_millis(300);
-/// The longest load while the storage does not answer.
+/// Bounds a load while the storage does not answer.
 const LOAD_MAX: Duration = Duration::from_secs(20);
-/// The largest latency that the histogram distinguishes, in nanoseconds.
+/// Bounds the histogram, in nanoseconds.
 const LATENCY_MAX_NS: u64 = 120_000_000_000;
 
 #[derive(Clone, Debug, Serialize)]
@@ -36,11 +35,10 @@ pub struct Row {
     pub latency: Latency,
 }
 
-/// The progress of the demo.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
     pub name: &'static str,
-    /// The share of the whole that is done.
+    /// A share of 1.
     pub done: f64,
 }
 
@@ -53,7 +51,7 @@ struct Part {
 /// Writes files and compares checksums, then reads, mixes and works on metadata, for about `budget`.
 ///
 /// # Errors
-/// Any mismatch, any refused call, and whatever ends a load.
+/// Any mismatch, any refused call, and every error that ends a load.
 pub fn demo(target: &Target, budget: Duration, progress: &mut dyn FnMut(Step)) -> Result<Vec<Row>, Error> {
     let identity = Identity::new(0, 0);
     let mut client = Client::mount(target, &identity)?;
@@ -91,7 +89,7 @@ pub fn demo(target: &Target, budget: Duration, progress: &mut dyn FnMut(Step)) -
 }
 
 impl Part {
-    /// Runs the load; repeats it with twice the time while the storage stalls and a kind of call has no result.
+    /// Repeats the load with twice the time while the storage stalls and a kind of call has no result.
     fn run(mut self, tell: &mut dyn FnMut(f64)) -> Result<Vec<Row>, Error> {
         loop {
             let report = load::run(&self.plan, &mut |progress| match progress {
@@ -178,14 +176,12 @@ fn rows_of(part: &Part, report: &Report) -> Result<Vec<Row>, Error> {
     part.kinds.iter().map(row).collect()
 }
 
-/// A file as it was written.
 struct Sent {
     name: String,
     file: Handle,
     checksum: u32,
 }
 
-/// Writes and commits the checked files, one call after another.
 fn write_files(client: &mut Client, dir: &Handle, transfer: u32) -> Result<(Vec<Sent>, Row), Error> {
     let mut sent = Vec::new();
     let mut timing = Timing::new()?;
@@ -215,7 +211,6 @@ fn write_files(client: &mut Client, dir: &Handle, transfer: u32) -> Result<(Vec<
     Ok((sent, timing.row("write, then commit")))
 }
 
-/// Reads the checked files back and compares their checksums.
 fn compare(client: &mut Client, transfer: u32, files: &[Sent]) -> Result<Row, Error> {
     let mut timing = Timing::new()?;
     for sent in files {
@@ -267,7 +262,7 @@ impl Timing {
         Ok(result?)
     }
 
-    /// Adds time that belongs to the calls but is not a call.
+    /// Adds time that belongs to the calls but is not a call itself.
     fn add_time<T>(&mut self, call: impl FnOnce() -> Result<T, wire_client::Error>) -> Result<T, Error> {
         let start = Instant::now();
         let result = call();

@@ -5,34 +5,30 @@ use std::{fmt, io};
 use wire_client::is_denial;
 use xdr::Malformed;
 
-/// Reasons why there is no result. Refused calls of a load are no errors in this sense: the report counts them.
+/// Reasons why there is no result. A load counts refused calls in its report; they are not errors here.
 #[derive(Debug)]
 pub enum Error {
-    /// The request cannot be carried out: what is wrong, and what is allowed.
+    /// The request cannot be carried out. The text names the fault and the allowed values.
     Plan(String),
     Io {
         doing: String,
         source: io::Error,
     },
-    /// The server violated the protocol, or closed the connection.
     Protocol(String),
-    /// The server refused a call that the run cannot do without.
+    /// The server refused a call that the run needs.
     Refused {
-        /// The call and its object.
+        /// The call and its object, for people.
         doing: String,
-        /// The status by its name in the specification.
+        /// The name in the specification.
         status: String,
     },
     NoAccess {
         target: String,
-        /// The refusal, in words.
         wrong: String,
     },
-    /// Data differs from what was written.
     Mismatch(String),
-    /// The user or the coordinator stopped the run.
     Stopped,
-    /// A generator on another machine failed, or was lost.
+    /// A generator on another machine failed, or its connection was lost.
     Agent {
         agent: String,
         wrong: String,
@@ -40,7 +36,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the target denies changes, also where an agent reports it.
+    /// Whether the target denies changes. Includes denials that an agent reports.
     pub(crate) fn is_denied(&self) -> bool {
         match self {
             Self::NoAccess { .. } => true,
@@ -53,7 +49,7 @@ impl Error {
         }
     }
 
-    /// Adds the target, and advice where it denies writes.
+    /// Adds the target, and advice if the target denies writes.
     #[must_use]
     pub fn at(self, target: &str) -> Self {
         if matches!(self, Self::NoAccess { .. }) || !self.is_denied() {
@@ -62,7 +58,6 @@ impl Error {
         Self::NoAccess { target: target.to_owned(), wrong: self.to_string() }
     }
 
-    /// Names the operation that failed; for `map_err`.
     pub(crate) fn io(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { doing: doing.into(), source }
     }

@@ -7,7 +7,6 @@ use std::time::Instant;
 
 use report::result::Machine;
 
-/// The facts of this machine: names, kernel, processors, and the version of this program.
 pub fn machine_facts() -> Machine {
     let uname = rustix::system::uname();
     let text = |name: &std::ffi::CStr| name.to_string_lossy().into_owned();
@@ -21,8 +20,8 @@ pub fn machine_facts() -> Machine {
     }
 }
 
-/// The interface towards `server`, with its speed in 10^6 bits a second if known; without a remote server, the fastest
-/// active interface.
+/// The interface towards `server`, with its speed in 10^6 bits per second if known. Without a remote server:
+/// the fastest active interface.
 pub fn interface(server: Option<IpAddr>) -> Option<(String, Option<u64>)> {
     let with_speed = |name: String| {
         let speed = read_number(&name, "speed").filter(|&speed| speed > 0);
@@ -40,7 +39,6 @@ pub fn interface(server: Option<IpAddr>) -> Option<(String, Option<u64>)> {
     names.filter(is_up).map(with_speed).max_by_key(|(_, speed)| *speed)
 }
 
-/// Measures the utilization of this machine over a period.
 #[derive(Debug)]
 pub(crate) struct UsageSampler {
     begun: Instant,
@@ -48,32 +46,29 @@ pub(crate) struct UsageSampler {
     network: Option<Network>,
 }
 
-/// Time of all processors, in the kernel's ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Processors {
     busy: u64,
     all: u64,
 }
 
-/// An interface, and the bytes that it had moved at the start.
 #[derive(Debug)]
 struct Network {
     interface: String,
-    /// Bytes a second in each direction.
+    /// Bytes per second in each direction.
     speed: f64,
     received: u64,
     sent: u64,
 }
 
 impl UsageSampler {
-    /// Starts the period for the processors and the interface towards `target`.
     pub(crate) fn start(target: IpAddr) -> Self {
         let network = interface_to(target).and_then(Network::look);
         Self { begun: Instant::now(), processors: Processors::look(), network }
     }
 
     /// The busy share of all processors since the start, and the share of the interface's speed in its busier
-    /// direction; `None` where the target is on this machine or the speed is unknown.
+    /// direction. The second is `None` if the target is on this machine or the speed is unknown.
     pub(crate) fn finish(&self) -> (f64, Option<f64>) {
         let processors = self.processors.zip(Processors::look());
         let cpu_share = processors.map_or(0.0, |(before, after)| after.busy_since(before));
@@ -87,8 +82,8 @@ impl Processors {
         Self::parse(&fs::read_to_string("/proc/stat").ok()?)
     }
 
-    /// Parses the first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal (proc(5)). The
-    /// later columns are included in user and nice.
+    /// Parses the first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal
+    /// (proc(5)). The later columns are included in user and nice.
     fn parse(stat: &str) -> Option<Self> {
         let ticks = stat.lines().next()?.strip_prefix("cpu ")?;
         let ticks: Vec<u64> = ticks.split_ascii_whitespace().take(8).map_while(|n| n.parse().ok()).collect();
@@ -106,7 +101,7 @@ impl Processors {
 }
 
 impl Network {
-    /// The interface, unless its speed is unknown as for loopback and many virtual machines.
+    /// `None` if the speed is unknown, as for loopback and many virtual machines.
     fn look(interface: String) -> Option<Self> {
         let megabits = read_number(&interface, "speed").filter(|&speed| speed > 0)?;
         let received = read_number(&interface, "statistics/rx_bytes")?;
@@ -121,12 +116,11 @@ impl Network {
     }
 }
 
-/// A number of an interface in sysfs; an unknown speed is -1, or an error.
+/// Reads a number from sysfs. An unknown speed is -1, or an error.
 fn read_number(interface: &str, what: &str) -> Option<u64> {
     fs::read_to_string(format!("/sys/class/net/{interface}/{what}")).ok()?.trim().parse().ok()
 }
 
-/// The interface towards another machine; `None` for this one.
 fn interface_to(target: IpAddr) -> Option<String> {
     let any: IpAddr =
         if target.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
@@ -144,8 +138,8 @@ fn interface_to(target: IpAddr) -> Option<String> {
     }
 }
 
-/// The interface of the narrowest route to `target` with the least metric, from lines of interface, destination,
-/// gateway, flags, two counts, metric, mask; addresses are hexadecimal, last byte first.
+/// The interface of the narrowest route to `target`; the least metric breaks ties. Lines contain interface,
+/// destination, gateway, flags, two counts, metric and mask. Addresses are hexadecimal, last byte first.
 fn route(table: &str, target: Ipv4Addr) -> Option<String> {
     let target = target.to_bits();
     let fitting = table.lines().skip(1).filter_map(|line| {
@@ -160,14 +154,14 @@ fn route(table: &str, target: Ipv4Addr) -> Option<String> {
     fitting.collect::<BTreeMap<_, _>>().pop_last().map(|(_, interface)| interface)
 }
 
-/// The interface with an address, from lines of address, index, prefix, scope, flags, interface.
+/// Lines contain address, index, prefix, scope, flags and interface.
 fn address_of(table: &str, own: Ipv6Addr) -> Option<String> {
     let wanted = format!("{:032x}", own.to_bits());
     let line = table.lines().find(|line| line.starts_with(&wanted))?;
     line.split_ascii_whitespace().nth(5).map(str::to_owned)
 }
 
-/// Whether the address is one of this host's, so that a connection stays on the host.
+/// Whether a connection to the address stays on this host.
 pub(crate) fn co_located(address: SocketAddr) -> bool {
     let any: IpAddr = if address.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
     let own = UdpSocket::bind((any, 0)).and_then(|socket| {

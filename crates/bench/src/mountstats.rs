@@ -9,14 +9,12 @@ use envelope::Protocol;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mount {
     pub(crate) source: String,
-    /// The mount point.
     pub(crate) at: String,
-    /// `nfs`, `nfs4`, or another kind without counters.
+    /// `nfs`, `nfs4`, or a kind without counters.
     pub(crate) kind: String,
     pub(crate) options: String,
-    /// Seconds since the mount.
+    /// Since the mount, in seconds.
     pub(crate) age_s: Option<u64>,
-    /// The bytes moved, where the text has them.
     pub(crate) bytes: Option<Moved>,
     pub(crate) transports: u32,
     /// Calls by procedure, including zeros.
@@ -34,12 +32,11 @@ pub(crate) struct Moved {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Calls {
     pub(crate) count: u64,
-    /// Milliseconds from the queue to the end, of all calls.
+    /// From the queue to the end, summed over all calls.
     pub(crate) ms: u64,
 }
 
 impl Mount {
-    /// The mounts of a text, in its order.
     pub(crate) fn all(text: &str) -> Vec<Self> {
         let mut mounts: Vec<Self> = Vec::new();
         for line in text.lines().map(str::trim) {
@@ -52,7 +49,7 @@ impl Mount {
         mounts
     }
 
-    /// The mount at a place; the last of several hides the others.
+    /// The last of several mounts at a place hides the others.
     pub(crate) fn find(text: &str, at: &str) -> Option<Self> {
         Self::all(text).into_iter().rev().find(|mount| mount.is_nfs() && mount.at == at)
     }
@@ -93,7 +90,7 @@ impl Mount {
     }
 }
 
-/// The protocol of a mount, if volumes are served over it.
+/// `None` if volumes are not served over this kind of mount.
 pub(crate) fn protocol(kind: &str, options: &str) -> Option<Protocol> {
     let version = options.split(',').find_map(|option| option.strip_prefix("vers="));
     match (kind, version) {

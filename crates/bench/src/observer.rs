@@ -5,18 +5,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 
-/// A source of the server's own view of the measured volume.
 pub trait Observer: Send {
-    /// The volume, its level and its limits.
-    ///
     /// # Errors
-    /// The server cannot be asked, or knows no such volume.
+    /// The server does not answer, or has no such volume.
     fn facts(&mut self) -> Result<VolumeFacts, Error>;
 
-    /// The volume's counters now.
-    ///
     /// # Errors
-    /// As above.
+    /// The server does not answer, or has no such volume.
     fn sample(&mut self) -> Result<Sample, Error>;
 }
 

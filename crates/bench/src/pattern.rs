@@ -13,12 +13,12 @@
 //! writes. `checksum` covers the rest of the unit. The body's part of it is computed once for each buffer, so that
 //! stamping a buffer costs a few nanoseconds a unit.
 
-/// Bytes before the body.
+/// In bytes.
 const HEAD: usize = 32;
 const MAGIC: [u8; 4] = *b"PLMS";
 const LANES: usize = 4;
 
-/// The unit for transfers of `block` bytes, or `None` where no unit divides it.
+/// `None` if no unit divides `block`.
 pub(crate) fn unit_for(block: u64) -> Option<usize> {
     match block {
         0 => None,
@@ -28,25 +28,23 @@ pub(crate) fn unit_for(block: u64) -> Option<usize> {
     }
 }
 
-/// The file and offset of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileOffset {
-    /// The number of the file in the run.
     pub file: u32,
     pub offset: u64,
 }
 
-/// A buffer of incompressible units, stamped for one position after another.
+/// A buffer of incompressible units. [`stamp`](Self::stamp) gives the buffer its position.
 #[derive(Debug)]
 pub(crate) struct Payload {
     bytes: Vec<u8>,
     unit: usize,
-    /// The body's part of each unit's checksum.
+    /// Each unit's checksum without the head.
     bodies: Vec<u64>,
 }
 
 impl Payload {
-    /// A buffer of `length` bytes, a multiple of `unit`; different for every `seed`.
+    /// `length` must be a multiple of `unit`. Each `seed` gives other bytes.
     pub(crate) fn new(length: usize, unit: usize, seed: u64) -> Self {
         let mut random = Random::new(seed);
         let mut bytes = vec![0; length];
@@ -55,7 +53,6 @@ impl Payload {
         Self { bytes, unit, bodies }
     }
 
-    /// Turns the buffer into the data of `position`.
     #[inline]
     pub(crate) fn stamp(&mut self, position: FileOffset, generation: u32) {
         let (mut offset, length) = (position.offset, unit_length(self.unit));
@@ -77,10 +74,10 @@ impl Payload {
     }
 }
 
-/// Checks that `data`, in whole units, was written for `position`, and in this generation if given.
+/// Checks that `data`, in whole units, was written for `position`. Checks the generation too if one is given.
 ///
 /// # Errors
-/// What is wrong with the first wrong unit, in words.
+/// Describes the first wrong unit.
 pub(crate) fn verify(
     data: &[u8],
     unit: usize,
@@ -125,18 +122,16 @@ fn verify_unit(
     }
 }
 
-/// A small generator of pseudo-random numbers (xorshift64*) for offsets and bytes, not for secrets.
+/// A small pseudo-random generator (xorshift64*) for offsets and bytes, not for secrets.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// A generator of the sequence of a seed.
     pub(crate) fn new(seed: u64) -> Self {
         // Neighboring seeds must not give similar sequences, and xorshift never leaves a state of zero.
         Self(mix(seed ^ 0x9E37_79B9_7F4A_7C15) | 1)
     }
 
-    /// The next 64 bits.
     #[inline]
     pub(crate) fn bits(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
@@ -145,7 +140,7 @@ impl Random {
         self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
     }
 
-    /// A number below `bound`, which is not zero; the bias is below 2^-32 for any bound a run uses.
+    /// `bound` must not be zero. The bias is below 2^-32 for any bound that a run uses.
     #[inline]
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         let [high, ..] = split(u128::from(self.bits()) * u128::from(bound));
@@ -159,7 +154,7 @@ fn split(value: u128) -> [u64; 2] {
     [long(&bytes, 0), long(&bytes, 8)]
 }
 
-/// Mixes `value` so that every bit affects every bit of the result.
+/// Every bit of `value` affects every bit of the result.
 #[inline]
 pub(crate) fn mix(mut value: u64) -> u64 {
     value = (value ^ (value >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93);
@@ -175,8 +170,8 @@ fn checksum(body: u64, unit: u32, file: u32, generation: u32, offset: u64) -> u6
     mix(head) ^ body
 }
 
-/// A hash by four independent chains of multiplications: as fast as memory, and sensitive to any changed, moved or
-/// missing word.
+/// Hashes by four independent chains of multiplications: as fast as memory, and sensitive to any changed,
+/// moved or missing word.
 fn hash(bytes: &[u8]) -> u64 {
     let mut lanes = [1u64, 2, 3, 4];
     for chunk in bytes.as_chunks::<{ LANES * 8 }>().0 {

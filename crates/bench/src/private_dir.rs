@@ -21,26 +21,25 @@ use crate::error::Error;
 
 const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-/// Flags by which opening never blocks, even on a pipe or a device.
+/// Opening with these flags never blocks, even on a pipe or a device.
 const SAFELY: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
-/// An open directory that belongs to this process's user and that others cannot write.
+/// A directory of this process's user that no other user can write.
 #[derive(Debug)]
 pub(crate) struct PrivateDir {
     fd: OwnedFd,
-    /// The path for messages.
+    /// For messages.
     shown: PathBuf,
 }
 
 impl PrivateDir {
-    /// Opens the directory at a user's path.
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let fd =
             open(path, DIRECTORY.difference(OFlags::NOFOLLOW), Mode::empty()).map_err(doing("open", path))?;
         Self::checked(fd, path.to_owned(), "name a directory of your own")
     }
 
-    /// Opens the directory `name` in `parent`, which messages call `parent_path`; creates it if missing.
+    /// Creates the directory if it is missing. Messages call the parent `parent_path`.
     pub(crate) fn make(parent: BorrowedFd<'_>, parent_path: &Path, name: &str) -> Result<Self, Error> {
         let path = parent_path.join(name);
         let is_new = match mkdirat(parent, name, Mode::RWXU) {
@@ -60,7 +59,6 @@ impl PrivateDir {
         }
     }
 
-    /// Opens the directory as [`PrivateDir::make`] does, if it exists.
     pub(crate) fn existing(
         parent: BorrowedFd<'_>,
         parent_path: &Path,
@@ -70,7 +68,6 @@ impl PrivateDir {
         Self::checked(found.fd, found.shown, "look at what is in it, and remove it").map(Some)
     }
 
-    /// Opens the directory, whatever its owner.
     fn find(parent: BorrowedFd<'_>, parent_path: &Path, name: &str) -> Result<Option<Self>, Error> {
         let shown = parent_path.join(name);
         match openat(parent, name, DIRECTORY, Mode::empty()) {
@@ -111,12 +108,12 @@ impl PrivateDir {
         self.fd.as_fd()
     }
 
-    /// The path for messages. It may lead to another directory by now.
+    /// For messages: the path may lead to another directory by now.
     pub(crate) fn path(&self) -> &Path {
         &self.shown
     }
 
-    /// A path to the open directory for this process and its children, whatever the directory's name means by now.
+    /// A path to the open directory for this process and its children. Renames do not affect it.
     pub(crate) fn by_descriptor(&self) -> PathBuf {
         descriptor_path(self.fd())
     }
@@ -134,12 +131,13 @@ impl PrivateDir {
         Ok(names)
     }
 
-    /// The state of a name, without following links; `None` if it is missing.
+    /// Does not follow links. `None` if the name is missing.
     pub(crate) fn stat(&self, name: &str) -> Option<Stat> {
         statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).ok()
     }
 
-    /// Opens an existing file for reading: a regular one that belongs to this user and has no other name.
+    /// Opens an existing file for reading. The file must be regular, belong to this user, and have no other
+    /// name.
     pub(crate) fn file(&self, name: &str) -> Result<Option<File>, Error> {
         let path = self.shown.join(name);
         let refuse = |wrong: String| {
@@ -167,14 +165,13 @@ impl PrivateDir {
         Ok(Some(fd.into()))
     }
 
-    /// Creates a new file.
     pub(crate) fn create(&self, name: &str) -> Result<File, Error> {
         let flags = SAFELY.union(OFlags::RDWR).union(OFlags::CREATE).union(OFlags::EXCL);
         let made = openat(&self.fd, name, flags, Mode::RUSR.union(Mode::WUSR));
         made.map(File::from).map_err(doing("make", &self.shown.join(name)))
     }
 
-    /// Opens a file of this directory with the given flags, without following links.
+    /// Does not follow links.
     pub(crate) fn open_with(&self, name: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
         openat(&self.fd, name, SAFELY.union(flags), Mode::empty())
     }
@@ -183,7 +180,7 @@ impl PrivateDir {
         renameat(&self.fd, name, &to.fd, name).map_err(doing("rename", &self.shown.join(name)))
     }
 
-    /// Removes a name, if it exists and is not a directory.
+    /// Accepts a missing name. Fails for a directory.
     pub(crate) fn remove(&self, name: &str) -> Result<(), Error> {
         match unlinkat(&self.fd, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
@@ -191,14 +188,12 @@ impl PrivateDir {
         }
     }
 
-    /// Bytes that are free for this user.
     pub(crate) fn free_bytes(&self) -> Result<u64, Error> {
         let all = fstatvfs(&self.fd).map_err(doing("ask how much is free in", &self.shown))?;
         Ok(all.f_bavail.saturating_mul(all.f_frsize))
     }
 }
 
-/// Removes the directory `name` in `parent` if it is empty; returns whether it is gone.
 pub(crate) fn remove_empty(parent: BorrowedFd<'_>, path: &Path, name: &str) -> Result<bool, Error> {
     match unlinkat(parent, name, AtFlags::REMOVEDIR) {
         Ok(()) | Err(Errno::NOENT) => Ok(true),
@@ -211,7 +206,6 @@ pub(crate) fn descriptor_path(fd: BorrowedFd<'_>) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()))
 }
 
-/// The error for a new directory with another owner.
 fn wrong_owner(path: &Path) -> String {
     format!(
         "the file system gives {} to another user than {}, who makes it, as NFS does where root is squashed: others may \

@@ -31,13 +31,12 @@ fn identity() -> Identity {
     Identity::new(0, 0)
 }
 
-/// A load that begins soon.
 fn control() -> Control {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
     Control::new(u64::try_from((now + Duration::from_millis(50)).as_nanos()).unwrap())
 }
 
-/// Runs a window of this many seconds after a second of warm-up.
+/// A second of warm-up precedes the window.
 fn measure(prepared: &mut Prepared, seconds: u64) -> Result<Part, Error> {
     let control = control();
     control.set_window(1, seconds);
@@ -52,7 +51,6 @@ fn ops(part: &Part) -> u64 {
     part.operations.iter().map(|operation| operation.ops).sum()
 }
 
-/// The number of times above a limit.
 fn above(times: &Distribution, limit: Duration) -> u64 {
     times.steps.iter().filter(|(ns, _)| u128::from(*ns) > limit.as_nanos()).map(|(_, count)| count).sum()
 }
@@ -214,7 +212,8 @@ fn load_can_be_stopped_and_its_window_set_while_it_runs() {
     assert!((control.begin as f64 / 1e9 + 3.0 - part.started).abs() < 0.001);
 }
 
-/// Measures a real server, from the variables `EDA_TARGET`, `EDA_JOB_SETS` and `EDA_FILE_SCALE` (thousandths).
+/// Measures a real server, from the variables `EDA_TARGET`, `EDA_JOB_SETS` and `EDA_FILE_SCALE`
+/// (thousandths).
 #[test]
 #[ignore = "needs a server"]
 fn real_server() {

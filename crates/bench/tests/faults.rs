@@ -25,11 +25,10 @@ fn plan(fault: Fault, op: Op) -> Plan {
     }
 }
 
-/// Operations of a load with a fault, which begins with the 200th.
 const WITH_FAULTS: u64 = 1000;
 
-/// Runs a load of at least `ops_min` operations. Repeats a shorter one with more time, since the machine may have
-/// stood still; the server counts on.
+/// Repeats a load of fewer than `ops_min` operations with more time, since the machine may have stood still.
+/// The server counts on.
 #[track_caller]
 fn run(plan: &Plan, ops_min: u64) -> Result<Report, Error> {
     let mut plan = plan.clone();

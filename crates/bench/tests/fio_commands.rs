@@ -3,7 +3,7 @@
 use bench::fio::{Finding, Jobs, Severity, lint, scenario};
 use report::scenario::{Depth, Pattern, Scenario, Stability};
 
-/// Memory of a client: 128 GiB, as in the published setups.
+/// A client's 128 GiB, as in the published setups.
 const MEMORY: u64 = 128 << 30;
 
 const FILESTORE_SEQUENTIAL_WRITE: &str = "fio --ioengine=sync --direct=0 \\

@@ -6,10 +6,8 @@ use std::process::Command;
 use report::document::{fio, sample};
 use report::result;
 
-/// The first bytes of a PNG file.
 const PNG: [u8; 8] = *b"\x89PNG\r\n\x1a\n";
 
-/// Writes files for fio-plot below a directory of this name.
 fn written(name: &str, run: &result::Run) -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     for file in fio::files(run) {

@@ -16,11 +16,10 @@ use bench::{Target, demo};
 use report::scenario::Stability;
 use tempfile::TempDir;
 
-/// Time in which a daemon must listen.
+/// A daemon must listen within this time.
 const PATIENCE: Duration = Duration::from_secs(30);
 const PORTMAP: u16 = 111;
 
-/// A daemon that ends on drop.
 struct Daemon(Child);
 
 impl Drop for Daemon {
@@ -38,7 +37,6 @@ struct Ganesha {
     _dir: TempDir,
 }
 
-/// Starts Ganesha on ports of the system's choice.
 fn start() -> Result<Ganesha, String> {
     let binary =
         ["/usr/bin/ganesha.nfsd", "/usr/sbin/ganesha.nfsd"].into_iter().find(|path| Path::new(path).exists());

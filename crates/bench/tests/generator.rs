@@ -22,12 +22,11 @@ fn job() -> Job {
     Job { connections: 2, jobs: 4, depth: 4, ..job::job(Work::Transfers) }
 }
 
-/// Measures a window of this many seconds after a second of warm-up.
+/// A second of warm-up precedes the window.
 fn measure(fault: Fault, job: &Job, seconds: u64) -> Result<Part, Error> {
     measure_at(fake::start(fault), job, seconds)
 }
 
-/// Measures a job at a server that listens on this port.
 fn measure_at(port: u16, job: &Job, seconds: u64) -> Result<Part, Error> {
     let target = format!("nfs://127.0.0.1:{port}/x").parse().unwrap();
     let mut engine = BuiltIn::new(target, Caller::default());

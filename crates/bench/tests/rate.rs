@@ -24,7 +24,7 @@ impl ProgressListener for Silent {
     fn measured(&mut self, _side: usize, _label: &str, _measurement: &Measurement) {}
 }
 
-/// One window of three seconds at this rate, after one of warm-up.
+/// One window of three seconds at this rate, after a second of warm-up.
 fn run(fault: Fault, rate: u32) -> Run {
     let scenario = format!(
         "name = \"paced\"\ntitle = \"Paced\"\n[[series]]\nname = \"reads\"\nconnections = [2]\njobs = 4\n\
@@ -45,7 +45,6 @@ fn run(fault: Fault, rate: u32) -> Run {
     bench::run::run(&order, &mut sides, &AtomicBool::new(false), &mut Silent).unwrap().remove(0)
 }
 
-/// Service and response time.
 fn times(run: &Run) -> (Latency, Latency) {
     let measured = &run.cells[0].measurements[0];
     assert!(measured.is_scheduled() && measured.is_valid(), "{:?}", run.cells[0].caveats);

@@ -19,7 +19,6 @@ use report::scenario::{Cache, Preset, Scenario};
 
 use tries::{ensure, within_tries};
 
-/// Two mixes with two clients, in windows of one second.
 const SCENARIO: &str = r#"
 name = "test"
 title = "a test"
@@ -35,21 +34,16 @@ depths = [3]
 working_set = "1g"
 "#;
 
-/// A fault of the fake generator.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum Fault {
     #[default]
     None,
     Errors,
-    /// Fails at once.
     Dies,
-    /// Half of the requested reads.
     WrongMix,
-    /// The busiest thread is saturated.
     Busy,
-    /// A fiftieth of the operations is late.
+    /// Two percent of the operations are late.
     Late,
-    /// The rate climbs at the start.
     Climbs,
 }
 
@@ -153,7 +147,7 @@ impl Fake {
     }
 }
 
-/// Records the progress; stops the run after `stop_after` repetitions.
+/// Stops the run after `stop_after` repetitions.
 struct Notes<'a> {
     measured: Vec<String>,
     phases: Vec<Phase>,
@@ -175,7 +169,6 @@ impl ProgressListener for Notes<'_> {
     }
 }
 
-/// A server that reports this many connections, and this percentage of reads from memory.
 struct Server {
     connections: u64,
     hits: u64,

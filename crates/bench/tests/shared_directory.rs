@@ -21,7 +21,7 @@ fn job() -> Job {
     Job { read_percent: 0, depth: 4, file_size: 2 << 20, seed: 7, ..job::job(Work::Transfers) }
 }
 
-/// A directory of another user, and beside it a directory of root with files of the benchmark's names.
+/// A directory of another user, beside a directory of root with files of the benchmark's names.
 struct Fixture {
     _dir: tempfile::TempDir,
     shared: PathBuf,
@@ -49,7 +49,6 @@ impl Fixture {
         self.shared.join("plimsoll-bench")
     }
 
-    /// Creates the directory of the files with this owner and mode.
     fn make_files(&self, owner: u32, mode: u32) -> PathBuf {
         let files = self.files();
         fs::DirBuilder::new().mode(0o700).create(&files).unwrap();
@@ -58,7 +57,6 @@ impl Fixture {
         files
     }
 
-    /// The error with which the engine refuses, from first to last.
     fn refusal(&self) -> String {
         let mut engine = engine::Path::open(&self.shared).unwrap();
         let refused = engine.prepare(&job(), &mut |_| ()).err();

@@ -5,15 +5,12 @@ use crate::{Provider, Source};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Observed facts about a client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientFacts {
-    /// Kernel settings by name, those of `SETTINGS` that exist. Of a setting with several numbers, the
-    /// last.
+    /// Kernel settings by name, those of `SETTINGS` that exist. A setting with several numbers counts by its
+    /// last one.
     pub settings: BTreeMap<&'static str, u64>,
-    /// The network interface towards the server, or the fastest one.
     pub interface: Option<Interface>,
-    /// The mount, if one was named.
     pub mount: Option<ClientMount>,
 }
 
@@ -26,19 +23,16 @@ pub struct Interface {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientMount {
-    /// Options as the kernel lists them, separated by commas.
     pub options: String,
     pub read_ahead_kib: Option<u64>,
     /// Device number, as in `0:52`, which identifies the read-ahead setting.
     pub device: String,
 }
 
-/// Selects the recommendations to check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckOptions {
-    /// The service of the mounted volumes; any if `None`.
     pub provider: Option<Provider>,
-    /// The trees are mostly read, as in EDA: attributes may be cached for long.
+    /// Whether the trees are mostly read, as in EDA: attributes may be cached for long.
     pub eda: bool,
 }
 
@@ -69,11 +63,9 @@ pub enum CheckState {
     Depends,
 }
 
-/// A kernel setting with a minimum.
 struct Setting {
     name: &'static str,
     min: u64,
-    /// The minimum as `sysctl` takes it.
     value: &'static str,
     why: &'static str,
     source: Source,
@@ -110,20 +102,16 @@ const SETTINGS: [Setting; 5] = [
     },
 ];
 
-/// Minimum network speed of a client, on Filestore's page.
 const MEGABITS: u64 = 16_000;
-/// Seconds of attribute caching with `actimeo=600`.
 const ATTRIBUTES_S: &str = "600";
 /// Read-ahead of Linux before 5.4, in calls of the maximum READ size.
 const AHEAD: u64 = 15;
 
 impl ClientFacts {
-    /// The checked kernel settings, as `sysctl` names them.
     pub fn setting_names() -> impl Iterator<Item = &'static str> {
         SETTINGS.iter().map(|setting| setting.name)
     }
 
-    /// Compares each recommendation with the observed value.
     pub fn check(&self, options: CheckOptions) -> Vec<Check> {
         let mut checks: Vec<Check> = SETTINGS.iter().map(|setting| self.setting(setting)).collect();
         checks.push(self.check_network());

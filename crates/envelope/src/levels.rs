@@ -3,7 +3,6 @@
 use crate::source::OWN;
 use crate::{Level, LevelInfo, Refusal, anf, filestore, gcnv, own};
 
-/// Every level, by provider.
 const ALL: [Level; 20] = [
     Level::AnfStandard,
     Level::AnfPremium,
@@ -28,7 +27,6 @@ const ALL: [Level; 20] = [
 ];
 
 impl Level {
-    /// Every level, by provider.
     pub fn all() -> &'static [Self] {
         &ALL
     }
@@ -58,7 +56,6 @@ impl Level {
         }
     }
 
-    /// `provider/level`.
     pub fn name(self) -> &'static str {
         self.info().name
     }

@@ -48,21 +48,17 @@ pub struct Origin {
     pub source: Source,
 }
 
-/// The name of the [`Origin`] of a ceiling of operations.
 pub(crate) const OPERATIONS: &str = "operations";
 
-/// The origin of a setting, for its [`Origin`].
 pub(crate) fn origin_text<T>(setting: Option<T>) -> &'static str {
     if setting.is_some() { "as set" } else { "unless set" }
 }
 
 impl Ceilings {
-    /// Only a ceiling of reads and writes together.
     pub(crate) fn combined(rate: BytesPerSecond) -> Self {
         Self { combined: Some(rate), ..Self::default() }
     }
 
-    /// The ceilings that are less than in `most`.
     pub(crate) fn less_than(&self, max: &Self) -> Self {
         fn less<T: Ord>(value: Option<T>, max: Option<T>) -> Option<T> {
             value.filter(|value| max.is_none_or(|max| *value < max))
@@ -77,7 +73,6 @@ impl Ceilings {
         }
     }
 
-    /// Whether one of them is 0.
     pub(crate) fn blocks_traffic(&self) -> bool {
         let rates = [self.read, self.write, self.combined];
         let operations = [self.read_iops, self.write_iops, self.combined_iops];
@@ -98,12 +93,10 @@ impl Limits {
         }
     }
 
-    /// These ceilings for all clients together.
     pub(crate) fn for_all_clients(owner: Owner, total: Ceilings) -> Self {
         Self { total, ..Self::unlimited(owner) }
     }
 
-    /// Adds an [`Origin`].
     pub(crate) fn with_origin(
         mut self,
         what: &'static str,

@@ -266,8 +266,8 @@ impl Profile {
         self.info().name
     }
 
-    /// The sizes at `level`, if it changes those. The tiers of 2021 have separate minimum sizes; other profiles have
-    /// one set for all their levels.
+    /// The sizes at `level`, if the profile changes them. The tiers of 2021 have separate minimum sizes;
+    /// other profiles have one set for all their levels.
     pub(crate) fn sizes(self, level: Level) -> Option<Bands> {
         match (self, level) {
             (Self::Filestore2021, Level::FilestoreBasicSsd) => Some(filestore::BASIC_SSD_2021_SIZES),
@@ -275,12 +275,10 @@ impl Profile {
         }
     }
 
-    /// The throughput ceiling at `level`, if it changes that.
     pub(crate) fn throughput_max(self, level: Level) -> Option<BytesPerSecond> {
         self.info().levels.iter().find(|(one, _)| *one == level).and_then(|(_, rate)| *rate)
     }
 
-    /// Refuses the profile unless it applies to `target` at `level`.
     pub(crate) fn check(self, level: Level, target: Target) -> Result<(), Refusal> {
         let fits = |one: &Self| {
             let info = one.info();

@@ -21,9 +21,7 @@ pub struct Bands {
     pub source: Source,
 }
 
-/// A unit type over a number. Sealed: other crates cannot name it.
 pub trait Quantity: Copy + Display {
-    /// The number of units.
     fn number(self) -> u64;
 }
 
@@ -51,7 +49,6 @@ impl<T: Quantity> Range<T> {
         (min..=self.max.number()).contains(&value) && (value - min).is_multiple_of(self.step.number().max(1))
     }
 
-    /// Refuses `value`, described by `what`, unless it is in the range.
     pub(crate) fn check(&self, what: &str, value: T, source: Source) -> Result<(), Refusal> {
         if self.contains(value) {
             return Ok(());
@@ -61,13 +58,11 @@ impl<T: Quantity> Range<T> {
 }
 
 impl Bands {
-    /// The index of the range that contains `size`, or a refusal of `what`.
     pub(crate) fn check(&self, what: &str, size: Bytes) -> Result<usize, Refusal> {
         self.index(size)
             .ok_or_else(|| Refusal::new(format!("{what} of {size}"), self.to_string(), self.source))
     }
 
-    /// The index of the range that contains `size`.
     pub(crate) fn index(&self, size: Bytes) -> Option<usize> {
         self.ranges.iter().position(|range| range.contains(size))
     }

@@ -3,7 +3,6 @@
 use crate::Source;
 use crate::source::OWN;
 
-/// A request outside the documented range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The request, as in `anf/premium: a pool of 1.5 TiB`.

@@ -41,14 +41,10 @@ pub struct Volume {
     pub settings: VolumeSettings,
 }
 
-/// Sums over some volumes of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Number of volumes.
     pub volumes: u64,
-    /// Their total capacity.
     pub size: Bytes,
-    /// Their total manual throughput.
     pub throughput: BytesPerSecond,
 }
 
@@ -88,12 +84,10 @@ pub enum ProvisionedIops {
     PerTib(Iops),
 }
 
-/// A volume's new size, and its lower bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resize {
     pub to: Bytes,
-    /// The stored data.
     pub used: Bytes,
-    /// The smallest size that it ever had.
+    /// The smallest size that the volume ever had.
     pub lowest: Bytes,
 }

@@ -21,7 +21,6 @@ impl Source {
 }
 
 impl std::fmt::Display for Source {
-    /// The name; with `#` also the address and the date.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if !f.alternate() || self.page.is_empty() {
             return f.pad(self.name);
@@ -106,11 +105,11 @@ pub(crate) const F5: Source = Source::new(
     "",
 );
 
-/// Google's client libraries, whose comments contain ranges that no page has.
+/// Google's client libraries: their comments contain ranges that no page has.
 pub(crate) const G: Source =
     Source::new("Google client libraries", "google-cloud-netapp 0.10.3, google-cloud-filestore 1.18.0", "");
 
-/// The pages with measured figures.
+/// Pages 000 to 004 contain measured figures.
 pub(crate) const PAGE_000: Source = Source::new(
     "GCNV benchmarks (Google)",
     "cloud.google.com/netapp/volumes/docs/performance/performance-benchmarks",
@@ -133,18 +132,15 @@ pub(crate) const PAGE_004: Source = Source::new(
     "",
 );
 
-/// The number of calls that a server accepts at a time.
 pub(crate) const SLOTS: Source = Source::new(
     "ANF concurrency (Microsoft)",
     "Azure NetApp Files on concurrency: 128 calls of an NFSv3 connection; Linux requests 64 slots of an NFSv4.1 session",
     "",
 );
 
-/// Other results with overall response times.
 pub(crate) const SPEC: Source =
     Source::new("SPECstorage results (SPEC)", "results that SPEC publishes of storage", "");
 
-/// The manual page of the mount options of Linux.
 pub(crate) const NFS5: Source =
     Source::new("nfs(5) of Linux", "man7.org/linux/man-pages/man5/nfs.5.html", "");
 

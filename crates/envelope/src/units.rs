@@ -22,7 +22,6 @@ pub struct BytesPerSecond(pub u64);
 #[serde(transparent)]
 pub struct Iops(pub u64);
 
-/// Every unit of size, larger ones first.
 const UNITS: [(&str, u64); 11] = [
     ("PiB", 1 << 50),
     ("PB", 1_000_000_000_000_000),
@@ -37,24 +36,21 @@ const UNITS: [(&str, u64); 11] = [
     ("B", 1),
 ];
 
-/// Index of the largest unit for rates: all rates are in MiB/s or less, so that they are easy to compare.
+/// Index of the largest unit for rates. Rates are in MiB/s or less, so that rates are easy to compare.
 const RATE_UNITS_FROM: usize = 6;
 
 /// Units smaller than this show no fractions: any number of bytes would have one.
 const FRACTIONS_FROM: u64 = 1_000_000;
 
 impl Bytes {
-    /// `n` × 2³⁰ bytes.
     pub const fn gib(n: u64) -> Self {
         Self(n << 30)
     }
 
-    /// `n` × 2⁴⁰ bytes.
     pub const fn tib(n: u64) -> Self {
         Self(n << 40)
     }
 
-    /// `n` × 2⁵⁰ bytes.
     pub const fn pib(n: u64) -> Self {
         Self(n << 50)
     }
@@ -71,17 +67,14 @@ impl Bytes {
 }
 
 impl BytesPerSecond {
-    /// `n` × 2¹⁰ bytes per second.
     pub const fn kib(n: u64) -> Self {
         Self(n << 10)
     }
 
-    /// `n` × 2²⁰ bytes per second.
     pub const fn mib(n: u64) -> Self {
         Self(n << 20)
     }
 
-    /// `n` × 2³⁰ bytes per second.
     pub const fn gib(n: u64) -> Self {
         Self(n << 30)
     }
@@ -145,7 +138,6 @@ fn bytes_per_unit(name: &str) -> Option<u64> {
     }
 }
 
-/// Bits of a network's unit: `Gbit/s`, `Gbps`, powers of 1,000.
 fn bits_per_second(name: &str) -> Option<u64> {
     let endings = ["bit/s", "bitps", "bps"];
     match endings.into_iter().find_map(|ending| name.strip_suffix(ending))? {
@@ -179,12 +171,10 @@ fn format_unit(
     f.pad(&format!("{whole}{} {unit}{suffix}", fraction.trim_end_matches('0')))
 }
 
-/// A whole number; with `#`, its digits are grouped.
 fn grouped_if_alternate(f: &Formatter<'_>, number: u64) -> String {
     if f.alternate() { grouped(number) } else { number.to_string() }
 }
 
-/// A whole number for people with grouped digits: `120,000`.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -256,7 +246,6 @@ impl FromStr for Iops {
 
 const COUNTS: &str = "a whole number, or one with k (thousands) or M (millions), like 900, 120k or 1.2M";
 
-/// A count from a text like `900`, `120k` or `1.2M`.
 fn parse_thousands(text: &str) -> Option<u64> {
     // Never rounded: a fraction of a count is invalid.
     let thousandths = |name: &str| match name {
@@ -270,7 +259,6 @@ fn parse_thousands(text: &str) -> Option<u64> {
         .map(|all| all / 1_000_000)
 }
 
-/// A size in bytes, in the format of [`Bytes`].
 pub fn parse_size(text: &str) -> Result<u64, Refusal> {
     text.parse().map(|Bytes(bytes)| bytes)
 }

@@ -1,17 +1,18 @@
 //! Evaluates load curves.
 //!
-//! Every figure exists by the response time, counted from the scheduled begin of an operation, and by the service time,
-//! counted from its actual begin. The headline uses the response time: with a slow server, processes run late, and only
-//! the response time includes the delay before sending. The service time would reward a server for slowing its clients
-//! down. While processes keep up, both are the same except for the generator's own lateness, tens of microseconds.
+//! Every figure exists by the response time, counted from the scheduled begin of an operation, and by the
+//! service time, counted from its actual begin. The headline uses the response time: with a slow server,
+//! processes run late, and only the response time includes the delay before sending. The service time would
+//! reward a server for slowing its clients down. While processes keep up, both differ only by the generator's
+//! own lateness, tens of microseconds.
 
 use crate::result::{CaveatKind, Cell, Distribution, Measurement, Run};
 
-/// Operations a second of a job set.
+/// Operations per second of a job set.
 pub const SET_RATE: u32 = 450;
 /// Maximum mean of a point for the headline, in milliseconds.
 pub const MEAN_MAX_MS: f64 = 2.0;
-/// Maximum 99th percentile of a point for the second rate, in milliseconds.
+/// Maximum 99th percentile of a point for [`Curve::rate_at_p99_10ms`], in milliseconds.
 pub(crate) const P99_MAX_MS: f64 = 10.0;
 /// Minimum share of the requested rate of a valid point.
 pub const WHOLE_MIN: f64 = 0.95;
@@ -20,16 +21,16 @@ pub(crate) const PROCESS_RATE_MIN: u32 = 750;
 /// Precision of the bisection, as a share of the number of job sets.
 const BISECTION_PRECISION: f64 = 0.02;
 
-/// The start of time measurement.
+/// The instant from which times count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Time {
     /// From the scheduled begin of the operation.
     Response,
-    /// From its actual begin.
+    /// From the actual begin of the operation.
     Service,
 }
 
-/// Figures of a point, in milliseconds.
+/// In milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Times {
     pub mean_ms: f64,
@@ -39,27 +40,24 @@ pub struct Times {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CurvePoint {
     pub job_sets: u32,
-    /// Operations a second that the job sets request.
+    /// Operations per second that the job sets request.
     pub requested: f64,
-    /// Operations a second that were done.
     pub achieved: f64,
     pub service: Times,
     pub response: Times,
-    /// The reason why the point is not valid.
+    /// Present if the point is not valid.
     pub invalid_reason: Option<String>,
     /// Measured between two equal steps, to come closer to a limit.
     pub refined: bool,
 }
 
-/// A load curve.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Curve {
-    /// All points, by the number of job sets.
+    /// Sorted by the number of job sets.
     pub points: Vec<CurvePoint>,
 }
 
 impl CurvePoint {
-    /// The point of these repetitions, all of which must be valid.
     pub fn of(job_sets: u32, measurements: &[Measurement]) -> Self {
         let operations = || measurements.iter().flat_map(|one| &one.operations);
         let seconds: f64 = measurements.iter().map(|one| one.seconds).sum();
@@ -96,7 +94,6 @@ impl Times {
     }
 }
 
-/// The reason why a point is not valid.
 fn find_invalid_reason(measurements: &[Measurement], achieved: f64, requested: f64) -> Option<String> {
     let errors = || measurements.iter().flat_map(|one| &one.errors);
     if let Some((first, _)) = errors().next() {
@@ -113,6 +110,7 @@ fn find_invalid_reason(measurements: &[Measurement], achieved: f64, requested: f
             "{achieved:.0} of {requested:.0} operations a second are {percent:.1} %; a valid point has 95 %"
         ));
     }
+    // The total rate may hide a single process that is far behind.
     let processes = measurements.iter().filter_map(|one| one.pace.as_ref()).flat_map(|pace| &pace.processes);
     let slowest = processes.min().filter(|slowest| **slowest < PROCESS_RATE_MIN)?;
     let percent = f64::from(*slowest) / 10.0;
@@ -120,7 +118,6 @@ fn find_invalid_reason(measurements: &[Measurement], achieved: f64, requested: f
 }
 
 impl Curve {
-    /// A curve of points in any order.
     pub fn new(mut points: Vec<CurvePoint>) -> Self {
         points.sort_by_key(|point| point.job_sets);
         Self { points }
@@ -130,8 +127,8 @@ impl Curve {
         Self::of_cells(run.cells_of(series))
     }
 
-    /// The curve of these cells, in the order of measurement: equal steps upwards, then points in between that come
-    /// closer to a limit. Cells without job sets are skipped.
+    /// The cells are in the order of measurement: equal steps upwards, then points in between that come
+    /// closer to a limit. Skips cells without job sets.
     pub(crate) fn of_cells<'a>(cells: impl Iterator<Item = &'a Cell>) -> Self {
         let mut highest = 0;
         let point = |cell: &Cell| {
@@ -143,34 +140,32 @@ impl Curve {
         Self::new(cells.filter_map(point).collect())
     }
 
-    /// The curve of the equal steps alone.
+    /// The equal steps alone, without refined points.
     pub fn steps(&self) -> Self {
         Self { points: self.points.iter().filter(|point| !point.refined).cloned().collect() }
     }
 
-    /// The valid points: those below the first invalid one.
+    /// The points below the first invalid one.
     pub fn valid(&self) -> &[CurvePoint] {
         let count = self.points.iter().take_while(|point| point.is_valid()).count();
         &self.points[..count]
     }
 
-    /// The point that ended the curve, if any.
     pub fn first_invalid(&self) -> Option<&CurvePoint> {
         self.points.iter().find(|point| !point.is_valid())
     }
 
-    /// The highest measured point with a mean of at most 2 ms, like all lower ones. Of [`Curve::steps`] it is the
-    /// headline; of the whole curve it is the refined one.
+    /// The highest measured point with a mean of at most 2 ms, if all lower points have one too. Applied to
+    /// [`Curve::steps`] this is the headline; applied to the whole curve, the refined figure.
     pub fn rate_at_2ms(&self, time: Time) -> Option<&CurvePoint> {
         self.rate_within(MEAN_MAX_MS, time)
     }
 
-    /// [`Curve::rate_at_2ms`] for another mean in milliseconds.
     pub(crate) fn rate_within(&self, mean_ms: f64, time: Time) -> Option<&CurvePoint> {
         self.last_passing(|point| point.times(time).mean_ms <= mean_ms)
     }
 
-    /// The highest measured point with a 99th percentile of at most 10 ms, like all lower ones.
+    /// The highest measured point with a 99th percentile of at most 10 ms, if all lower points have one too.
     pub(crate) fn rate_at_p99_10ms(&self, time: Time) -> Option<&CurvePoint> {
         self.last_passing(|point| point.times(time).p99_ms <= P99_MAX_MS)
     }
@@ -179,16 +174,16 @@ impl Curve {
         self.valid().iter().take_while(|point| passes(point)).last()
     }
 
-    /// Overall response time in milliseconds as the area below the curve over its peak. Below the first point the curve
-    /// has that point's mean.
+    /// Overall response time in milliseconds: the area below the curve over its peak. Below the first point
+    /// the curve has that point's mean.
     pub(crate) fn overall_over_peak(&self, time: Time) -> Option<f64> {
         let (first, last) = (self.valid().first()?, self.valid().last()?);
         let before = first.achieved * first.times(time).mean_ms;
         (last.achieved > 0.0).then(|| (before + self.area(time)) / last.achieved)
     }
 
-    /// Overall response time in milliseconds as the area between the first and the last point over their distance,
-    /// which matches published values.
+    /// Overall response time in milliseconds: the area between the first and the last point over their
+    /// distance. This form matches published values.
     pub(crate) fn overall_over_range(&self, time: Time) -> Option<f64> {
         let (first, last) = (self.valid().first()?, self.valid().last()?);
         let range = last.achieved - first.achieved;
@@ -216,7 +211,6 @@ impl Curve {
         None
     }
 
-    /// Area below the straight lines between the valid points.
     fn area(&self, time: Time) -> f64 {
         self.valid().windows(2).map(|pair| trapezoid(pair, time)).sum()
     }
@@ -227,7 +221,7 @@ fn trapezoid(pair: &[CurvePoint], time: Time) -> f64 {
     (pair[1].achieved - pair[0].achieved) * (r + next_r) / 2.0
 }
 
-/// `count` equal steps up to `max` job sets; fewer if `max` is less than that.
+/// Returns `count` equal steps up to `max` job sets, or fewer if `max` is less than `count`.
 pub fn ascending_points(max: u32, count: u32) -> Vec<u32> {
     let step = |at: u32| u64::from(max) * u64::from(at) / u64::from(count);
     let mut points: Vec<u32> = (1..=count).filter_map(|at| u32::try_from(step(at)).ok()).collect();
@@ -236,9 +230,9 @@ pub fn ascending_points(max: u32, count: u32) -> Vec<u32> {
     points
 }
 
-/// The number of job sets to measure next, in order to know the highest that `passes` to 2 %, or to `granularity` job
-/// sets. It is the middle between the highest that passes, as do all lower ones, and the next. `None` if that is close
-/// enough, or if all pass.
+/// The number of job sets to measure next. The aim is to know the highest number that `passes` to 2 %, or to
+/// `granularity` job sets. Returns the middle between the highest that passes, as all lower ones do, and the
+/// next. `None` if these are close enough, or if all pass.
 pub fn next_job_sets(
     points: &[CurvePoint],
     granularity: u32,
@@ -254,6 +248,7 @@ pub fn next_job_sets(
     }
     let granularity = granularity.max(1);
     let middle = low.midpoint(high) / granularity * granularity;
+    // Rounding down may give `low` again.
     let middle = if middle > low { middle } else { middle + granularity };
     (middle < high).then_some(middle)
 }
@@ -346,7 +341,7 @@ mod tests {
         assert_eq!(next_job_sets(&[point(10, 1.0), invalid], 1, passes), Some(15));
     }
 
-    /// A measurement of ten seconds at 2 job sets, with operations of 1 ms that waited for 2 ms before.
+    /// Ten seconds at 2 job sets; each operation takes 1 ms after a wait of 2 ms.
     fn measurement(ops: u64, slowest: u32) -> Measurement {
         let times = |ns: u64| Distribution { steps: vec![(ns, ops)], sum_ns: ns * ops };
         let operation = Operation {

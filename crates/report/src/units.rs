@@ -1,6 +1,6 @@
 //! Sizes for people.
 
-/// A size in the largest unit that divides it: 8192 is `8 KiB`.
+/// Uses the largest unit that divides the size: 8192 is `8 KiB`.
 pub fn show_size(bytes: u64) -> String {
     let (shift, unit) = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")]
         .into_iter()

@@ -1,5 +1,5 @@
-//! Calls and results in the words of NFSv3, for every version; `nfs3::call`, `nfs4::call` and `smb::call` put them on
-//! the wire.
+//! Calls and results in the words of NFSv3, for every version. `nfs3::call`, `nfs4::call` and `smb::call`
+//! encode and decode them.
 
 use nfs_wire::v3::{
     AccessArgs, CommitArgs, CreateArgs, FileHandle, GetattrArgs, LookupArgs, MkdirArgs, ReadArgs, RemoveArgs,
@@ -80,16 +80,14 @@ pub struct WriteHead<'a> {
     pub stable: StableHow,
 }
 
-/// OPEN of a file that exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenHead<'a> {
     pub file: FileHandle<'a>,
     pub access: ShareAccess,
-    /// The number of the open owner among those of the caller's slot.
+    /// The open owner's index among those of the caller's slot.
     pub owner: u8,
 }
 
-/// An open file's identifier at the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenId {
     Nfs4(Stateid),
@@ -97,7 +95,6 @@ pub enum OpenId {
 }
 
 impl OpenId {
-    /// The stateid for a call over NFSv4; the anonymous one where no file is open.
     pub fn stateid(open: Option<Self>) -> Stateid {
         match open {
             Some(Self::Nfs4(stateid)) => stateid,
@@ -113,16 +110,15 @@ impl OpenId {
     }
 }
 
-/// The result of a call that succeeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallResult<'a> {
-    /// Nothing that callers use.
+    /// Success without anything that callers use.
     Done,
-    /// The handle of a name, where the reply has it.
+    /// Present where the reply contains the handle.
     Found(Option<FileHandle<'a>>),
-    /// An open file, and its handle where it was opened by name.
+    /// The handle is present if the file was opened by name.
     Opened(OpenId, Option<FileHandle<'a>>),
-    /// The count as the reply states it.
+    /// `count` as the reply states it; the length of `data` may differ.
     Read {
         count: u32,
         data: &'a [u8],
@@ -134,14 +130,13 @@ pub enum CallResult<'a> {
         verf: WriteVerf,
     },
     Committed(WriteVerf),
-    /// A page of a listing, without `.` and `..`.
+    /// Without `.` and `..`.
     Listed(ListedPage),
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListedPage {
     pub entries: u64,
-    /// The cookie of the next page.
     pub cookie: u64,
     pub cookieverf: [u8; 8],
     pub eof: bool,
@@ -151,17 +146,15 @@ pub struct ListedPage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadHead {
     pub count: u32,
-    /// The data's own length.
     pub length: u32,
     pub eof: bool,
 }
 
-/// The reason why a call has no result.
 #[derive(Debug)]
 pub enum Rejection {
     /// The server asks for the call again later.
     Later,
-    /// The server refused the call: the status by its name.
+    /// Contains the name of the status.
     Refused(String),
     /// The reply violates the protocol, or the client's state is lost.
     Fatal(Error),

@@ -10,7 +10,6 @@ use crate::rpc::Identity;
 use crate::smb::Smb;
 use crate::target::{Target, Version};
 
-/// A mounted export, or a connected share.
 #[derive(Debug)]
 pub struct Client(Dialect);
 
@@ -21,7 +20,6 @@ enum Dialect {
     Smb(Box<Smb>),
 }
 
-/// Calls the method of the dialect spoken.
 macro_rules! dispatch {
     ($client:expr, $dialect:ident => $call:expr) => {
         match &mut $client.0 {
@@ -80,17 +78,15 @@ impl Client {
         dispatch!(self, client => client.write(file, offset, data, stable))
     }
 
-    /// Commits the whole file.
     pub fn commit(&mut self, file: &Handle) -> Result<WriteVerf, Error> {
         dispatch!(self, client => client.commit(file))
     }
 
-    /// Creates a file, or opens the existing one.
     pub fn create(&mut self, dir: &Handle, name: &str, mode: u32) -> Result<Handle, Error> {
         dispatch!(self, client => client.create(dir, name, mode))
     }
 
-    /// Looks a directory up, and creates it where it is missing.
+    /// Creates the directory only if LOOKUP does not find it.
     pub fn make_dir(&mut self, dir: &Handle, name: &str, mode: u32) -> Result<Handle, Error> {
         match self.lookup(dir, name) {
             Err(refused) if refused.is(Status::NOENT) => {}
@@ -111,17 +107,15 @@ impl Client {
         dispatch!(self, client => client.remove_dir(dir, name))
     }
 
-    /// Lists the whole directory, without `.` and `..`.
+    /// Without `.` and `..`.
     pub fn list(&mut self, dir: &Handle) -> Result<Vec<DirEntry>, Error> {
         dispatch!(self, client => client.list(dir))
     }
 
-    /// The longest READ and WRITE of the server.
     pub fn limits(&mut self) -> Result<TransferLimits, Error> {
         dispatch!(self, client => client.limits())
     }
 
-    /// Bytes that the caller may still write to the export.
     pub fn free_bytes(&mut self) -> Result<u64, Error> {
         dispatch!(self, client => client.free_bytes())
     }

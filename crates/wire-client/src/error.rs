@@ -1,4 +1,4 @@
-//! Errors of calls, and of setting connections up.
+//! Errors of calls and of connection setup.
 
 use std::{fmt, io};
 
@@ -8,7 +8,6 @@ use nfs_wire::v4;
 use smb_wire::NtStatus;
 use xdr::Malformed;
 
-/// Statuses by which a server denies access.
 const DENIED_NFS3: [Status; 3] = [Status::ACCES, Status::PERM, Status::ROFS];
 const DENIED_NFS4: [v4::Status; 3] = [v4::Status::ACCESS, v4::Status::PERM, v4::Status::ROFS];
 const DENIED_SMB: [NtStatus; 2] = [NtStatus::ACCESS_DENIED, NtStatus::MEDIA_WRITE_PROTECTED];
@@ -18,24 +17,25 @@ const SMB_EQUIVALENTS: [(Status, NtStatus); 2] =
 
 #[derive(Debug)]
 pub enum Error {
-    /// The request cannot be carried out: what is wrong, and what is allowed.
+    /// The request cannot be carried out. The text names the fault and the allowed values.
     Unsupported(String),
-    /// An error of the operating system.
-    Io { doing: String, source: io::Error },
+    Io {
+        doing: String,
+        source: io::Error,
+    },
     /// The server violated the protocol, or closed the connection.
     Protocol(String),
-    /// The server refused a call.
     Refused {
-        /// The call and its object.
+        /// The call and its object, for people.
         doing: String,
-        /// The status by its name in the specification.
+        /// The name in the specification.
         status: String,
     },
 }
 
 impl Error {
-    /// Whether the server refused a call with this status, in any version: the statuses that callers test for have the
-    /// same name in NFSv3 and NFSv4.
+    /// Whether the server refused a call with this status, in any version. The statuses that callers test for
+    /// have the same name in NFSv3 and NFSv4.
     pub fn is(&self, wanted: Status) -> bool {
         let Self::Refused { status, .. } = self else { return false };
         let name = |status: &str| status.split_once("ERR_").map(|(_, name)| name.to_owned());
@@ -45,7 +45,6 @@ impl Error {
             || name(status).is_some_and(|name_in_status| Some(name_in_status) == name(&format!("{wanted:?}")))
     }
 
-    /// Names the operation that failed; for `map_err`.
     pub fn io(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { doing: doing.into(), source }
     }

@@ -7,7 +7,7 @@ use nfs_wire::v4;
 
 use crate::error::Error;
 
-/// Bytes of a listing's page.
+/// Maximum size of a page of a listing.
 pub(crate) const PAGE_BYTES: u32 = 64 << 10;
 
 /// An owned file handle; over SMB a path from the root of the share, in UTF-8.
@@ -19,7 +19,7 @@ impl Handle {
         FileHandle(&self.0)
     }
 
-    /// The path of a handle of SMB, in UTF-16LE.
+    /// In UTF-16LE. Fails if the handle is not UTF-8.
     pub fn path(&self) -> Result<Vec<u8>, Error> {
         let wrong = |_| Error::Protocol(format!("{self:?} is not a path"));
         str::from_utf8(&self.0).map(utf16).map_err(wrong)
@@ -41,29 +41,26 @@ impl From<FileHandle<'_>> for Handle {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chunk<'a> {
     pub data: &'a [u8],
-    /// Whether the data ends at the end of the file.
     pub eof: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteResult {
-    /// Bytes written.
     pub count: u32,
     pub committed: StableHow,
-    /// The write verifier, which changes when the server may have lost unstable data.
+    /// Changes when the server may have lost unstable data.
     pub verf: WriteVerf,
 }
 
-/// The attributes that callers use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attributes {
     pub is_directory: bool,
     pub size: u64,
-    /// Bytes allocated on the server.
+    /// Allocated on the server, in bytes.
     pub used: u64,
 }
 
-/// The longest READ and WRITE of a server, in bytes.
+/// In bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransferLimits {
     pub read_max: u32,
@@ -73,13 +70,10 @@ pub struct TransferLimits {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirEntry {
     pub name: Vec<u8>,
-    /// Absent where the server sent none.
     pub attributes: Option<Attributes>,
-    /// Absent where the server sent none.
     pub handle: Option<Handle>,
 }
 
-/// A listing in progress: the entries so far, and the position of the next page.
 #[derive(Debug, Default)]
 pub(crate) struct Listing {
     pub(crate) cookie: u64,
@@ -88,7 +82,8 @@ pub(crate) struct Listing {
 }
 
 impl Listing {
-    /// Reads pages to the end of the directory. `page` adds the next page, and returns whether it was the last.
+    /// Reads pages to the end of the directory. `page` adds the next page and returns whether it was the last
+    /// one.
     pub(crate) fn read(
         mut page: impl FnMut(&mut Self) -> Result<bool, Error>,
     ) -> Result<Vec<DirEntry>, Error> {
@@ -121,7 +116,6 @@ pub(crate) fn stable_in_v3(stable: v4::StableHow) -> StableHow {
     }
 }
 
-/// A text in UTF-16LE.
 pub fn utf16(text: &str) -> Vec<u8> {
     text.encode_utf16().flat_map(u16::to_le_bytes).collect()
 }

@@ -14,23 +14,21 @@ use xdr::{Decode, Encode, Inline, Reader, Writer};
 
 use crate::error::Error;
 
-/// Time that a call may take.
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
-/// Longest reply accepted; the longest regular one is to a READ of a few MiB.
+/// Longest accepted reply. The longest regular reply is to a READ of a few MiB.
 const REPLY_MAX: usize = 64 << 20;
 
-/// The user and the address from which a client calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     pub uid: u32,
     pub gid: u32,
-    /// The machine name in AUTH_SYS credentials.
+    /// Sent in AUTH_SYS credentials.
     pub machine: String,
-    /// The address to call from; without it, the system chooses.
+    /// The address to call from; `None` lets the system choose.
     pub source: Option<IpAddr>,
-    /// Call from a port below 1024, which many Linux servers demand (`secure` in exports(5)). Needs root.
+    /// Calls from a port below 1024, which many Linux servers demand (`secure` in exports(5)). Needs root.
     pub privileged_port: bool,
-    /// The password hash for SMB; the user's name is in the target.
+    /// For SMB; the target names the user.
     pub nt_hash: Option<NtHash>,
 }
 
@@ -55,7 +53,7 @@ impl Identity {
         Err(Error::Unsupported("no port from 600 to 1023 is free for --privileged-port".to_owned()))
     }
 
-    /// Connects from this local port; `None` where the port is in use.
+    /// Connects from this local port. `None` if the port is in use.
     fn connect_from(&self, address: SocketAddr, port: u16) -> Result<Option<TcpStream>, Errno> {
         let (family, any) = match address {
             SocketAddr::V4(_) => (AddressFamily::INET, IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
@@ -80,7 +78,7 @@ impl Identity {
         [&[0; RecordMark::SIZE], &self.header(program, version, procedure)[..]].concat()
     }
 
-    /// The header of a call, encoded up to the arguments; the xid is the first word.
+    /// Encodes a call's header up to the arguments. The xid is the first word.
     pub fn header(&self, program: u32, version: u32, procedure: u32) -> Vec<u8> {
         let gids = Inline::default();
         let parms =
@@ -116,7 +114,6 @@ impl Connection {
         set.map_err(Error::io("set a timeout"))
     }
 
-    /// Makes a call and waits for its reply; returns the results.
     pub fn call(
         &mut self,
         program: u32,
@@ -143,7 +140,6 @@ impl Connection {
         self.stream
     }
 
-    /// The results of the last call; errors name it `call`.
     pub(crate) fn results(&self, call: &str) -> Result<Reader<'_>, Error> {
         let mut reader = Reader::new(&self.reply);
         let header = ReplyHeader::decode(&mut reader)?;
@@ -159,7 +155,7 @@ impl Connection {
         }
     }
 
-    /// Reads a whole record, of any number of fragments.
+    /// Joins the fragments of a record.
     fn receive(&mut self) -> Result<(), Error> {
         self.reply.clear();
         loop {
@@ -179,14 +175,13 @@ impl Connection {
     }
 }
 
-/// The first xid of a connection. It differs from connection to connection: otherwise a server's duplicate request
-/// cache would answer one connection's call with the reply to another's.
+/// The first xid of a connection. It differs between connections: otherwise a server's duplicate request
+/// cache would answer one connection's call with another's reply.
 pub fn first_xid() -> u32 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     now.subsec_nanos().wrapping_mul(2_654_435_761) ^ std::process::id()
 }
 
-/// Names the two ways in which a server fails to reply.
 fn receive_error(wrong: io::Error) -> Error {
     match wrong.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {

@@ -1,4 +1,4 @@
-//! Targets: the address, the export or share, and the protocol.
+//! Targets: address, export or share, and protocol.
 
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -8,11 +8,9 @@ use serde::{Serialize, Serializer};
 
 use crate::error::Error;
 
-/// The default ports.
 const NFS_PORT: u16 = 2049;
 const SMB_PORT: u16 = 445;
 
-/// The protocol of a target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Version {
     #[default]
@@ -22,30 +20,21 @@ pub enum Version {
     Smb(Protection),
 }
 
-/// The protection of SMB messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Protection {
-    /// No protection after the share is connected.
+    /// Messages after the TREE_CONNECT are unprotected.
     None,
-    /// Signatures by HMAC-SHA256.
     Hmac,
-    /// Signatures by AES-128-CMAC.
     Cmac,
-    /// Signatures by AES-128-GMAC.
     #[default]
     Gmac,
-    /// Encryption with AES-128-CCM.
     Ccm128,
-    /// Encryption with AES-128-GCM.
     Gcm128,
-    /// Encryption with AES-256-CCM.
     Ccm256,
-    /// Encryption with AES-256-GCM.
     Gcm256,
 }
 
 impl Protection {
-    /// The option of a target for each protection.
     const SAID: [(Self, &'static str); 8] = [
         (Self::Gmac, "sign=gmac"),
         (Self::Cmac, "sign=cmac"),
@@ -57,7 +46,6 @@ impl Protection {
         (Self::Ccm256, "seal=ccm256"),
     ];
 
-    /// The signing algorithm.
     pub fn signing(self) -> Option<&'static str> {
         match self {
             Self::Hmac => Some("HMAC-SHA256"),
@@ -67,7 +55,6 @@ impl Protection {
         }
     }
 
-    /// The cipher.
     pub fn encryption(self) -> Option<&'static str> {
         match self {
             Self::Ccm128 => Some("AES-128-CCM"),
@@ -83,7 +70,6 @@ impl Protection {
     }
 }
 
-/// The options behind a share: protection, and connections of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct ShareOptions {
     protection: Option<Protection>,
@@ -155,7 +141,6 @@ impl FromStr for Version {
     }
 }
 
-/// The name of the version: `NFSv4.1`.
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -174,23 +159,21 @@ impl fmt::Display for Version {
 pub struct Target {
     /// A name or an address, without brackets.
     pub host: String,
-    /// The port of NFS or SMB.
     pub port: u16,
     /// The port of MOUNT; by default that of NFS.
     pub mount_port: u16,
-    /// Further addresses of the same export, with their ports.
     pub others: Vec<(String, u16)>,
     /// The exported path, or the share and the path in it, with its leading slash.
     pub export: String,
     pub version: Version,
-    /// The user of SMB.
+    /// SMB only.
     pub user: Option<String>,
-    /// The most connections of a client's session of SMB.
+    /// Maximum connections of a client's SMB session.
     pub channels: usize,
 }
 
 const ADDRESSES_MAX: usize = 64;
-/// Most connections of a session of SMB, as in Windows.
+/// The maximum of Windows.
 const CHANNELS_MAX: usize = 32;
 
 impl Target {
@@ -202,7 +185,7 @@ impl Target {
         (0..=self.others.len()).map(|client| self.address_for(client)).collect()
     }
 
-    /// The address for a client: clients use the addresses in turn.
+    /// Clients use the addresses in turn.
     pub fn address_for(&self, client: usize) -> Result<SocketAddr, Error> {
         match (client % (1 + self.others.len())).checked_sub(1).and_then(|place| self.others.get(place)) {
             Some((host, port)) => resolve(host, *port),
@@ -210,7 +193,7 @@ impl Target {
         }
     }
 
-    /// The name of a client's address, if there are several.
+    /// `None` if the target has a single address.
     pub fn endpoint_for(&self, client: usize) -> Result<Option<String>, Error> {
         if self.others.is_empty() {
             return Ok(None);
@@ -225,7 +208,7 @@ impl Target {
     /// Joins targets that name the same export at different addresses.
     ///
     /// # Errors
-    /// They name different exports, the same address twice, or too many.
+    /// The targets name different exports, the same address twice, or too many addresses.
     pub fn joined(targets: &[Self]) -> Result<Self, Error> {
         let Some((first, others)) = targets.split_first() else {
             return Err(Error::Unsupported("there is no target".to_owned()));
@@ -249,7 +232,7 @@ impl Target {
         Ok(joined)
     }
 
-    /// The share, and the directory in it, with `\` between names.
+    /// The share, and the directory in the share, with `\` between names.
     pub fn share(&self) -> (&str, String) {
         let path = self.export.trim_matches('/');
         let (share, directory) = path.split_once('/').unwrap_or((path, ""));
@@ -321,7 +304,7 @@ fn nfs(text: &str) -> Result<Target, String> {
     target(place, NFS_PORT, export, version, None).ok_or_else(wrong)?
 }
 
-/// Parses a target of SMB behind its scheme; `None` where the form is wrong.
+/// Expects the text after the scheme; `None` for a malformed text.
 fn smb(rest: &str) -> Option<Result<Target, String>> {
     let (place, share) = rest.split_once('/')?;
     let (user, place) = place.rsplit_once('@').filter(|(user, _)| !user.is_empty())?;
@@ -341,7 +324,6 @@ fn smb(rest: &str) -> Option<Result<Target, String>> {
     }
 }
 
-/// A target at these addresses; `None` if one of them is invalid.
 fn target(
     place: &str,
     port: u16,

@@ -2,7 +2,6 @@
 
 use std::time::SystemTime;
 
-/// A clock: nanoseconds since 1970.
 pub type Now = fn() -> u64;
 
 pub fn wall_clock() -> u64 {
@@ -10,7 +9,8 @@ pub fn wall_clock() -> u64 {
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The four timestamps of a question and its answer, each by the clock of the side that sent or received it.
+/// The four timestamps of a question and its answer. Each is by the clock of the side that sent or received
+/// the message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Exchange {
     pub(super) asked: u64,
@@ -19,25 +19,24 @@ pub(super) struct Exchange {
     pub(super) back: u64,
 }
 
-/// An estimate of the other clock's offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Offset {
-    /// Nanoseconds by which the other clock is ahead.
+    /// In nanoseconds; positive if the other clock is ahead.
     pub(super) ahead: i64,
-    /// The largest error of the offset, in nanoseconds.
+    /// The largest error of `ahead`, in nanoseconds.
     pub(super) bound: u64,
-    /// The time of the estimate, by this clock.
+    /// By this clock.
     pub(super) at: u64,
 }
 
 impl Exchange {
-    /// The time on both ways, in nanoseconds.
+    /// In nanoseconds, without the time at the other side.
     pub(super) fn round_trip(&self) -> u64 {
         self.back.saturating_sub(self.asked).saturating_sub(self.answered.saturating_sub(self.heard))
     }
 
-    /// The lead of the other clock in nanoseconds if both ways took equally long; the error is at most half a round
-    /// trip.
+    /// The lead of the other clock in nanoseconds, assuming that both ways took equally long. The error is at
+    /// most half a round trip.
     fn ahead(&self) -> i64 {
         let outbound = i128::from(self.heard) - i128::from(self.asked);
         let and_back = i128::from(self.answered) - i128::from(self.back);
@@ -46,18 +45,17 @@ impl Exchange {
 }
 
 impl Offset {
-    /// The offset from the exchange with the least round trip, which spent the least time in queues.
+    /// Uses the exchange with the shortest round trip, which spent the least time in queues.
     pub(super) fn of(exchanges: &[Exchange]) -> Option<Self> {
         let best = exchanges.iter().min_by_key(|exchange| exchange.round_trip())?;
         Some(Self { ahead: best.ahead(), bound: best.round_trip().div_ceil(2), at: best.back })
     }
 
-    /// This clock's time by the other clock.
     pub(super) fn theirs(&self, ours: u64) -> u64 {
         ours.saturating_add_signed(self.ahead)
     }
 
-    /// The offset at a local time, interpolated between this measurement and a later one, in nanoseconds.
+    /// The offset at a local time in nanoseconds, interpolated between this estimate and a later one.
     pub(super) fn between(&self, after: &Self, ours: u64) -> f64 {
         let span = after.at.saturating_sub(self.at);
         let passed = ours.saturating_sub(self.at).min(span);
@@ -70,7 +68,6 @@ impl Offset {
 mod tests {
     use super::*;
 
-    /// An exchange with a clock ahead by `ahead`, and these times on the way.
     fn exchange(asked: u64, ahead: i64, there: u64, back: u64) -> Exchange {
         let heard = (asked + there).saturating_add_signed(ahead);
         let answered = heard + 70;

@@ -1,4 +1,4 @@
-//! The handshake of coordinator and agent: each proves that it has the token, the coordinator first.
+//! The handshake of coordinator and agent. Each side proves that it has the token, the coordinator first.
 
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
@@ -13,7 +13,7 @@ use super::wire::{HANDSHAKE, Wire};
 use super::wrong_tokens::WrongTokens;
 use crate::error::Error;
 
-/// Greets as the coordinator; returns the agent's machine, without a name.
+/// The coordinator's side. Returns the agent's machine, without a name.
 pub(super) fn offer(wire: &Wire, token: &Token) -> Result<Machine, String> {
     let own = hello().map_err(|wrong| wrong.to_string())?;
     let nonce = own.nonce.clone();
@@ -33,14 +33,13 @@ pub(super) fn offer(wire: &Wire, token: &Token) -> Result<Machine, String> {
     Ok(machine)
 }
 
-/// A coordinator that has proven the token, and waits for the welcome.
+/// A coordinator that has proven the token and waits for the welcome.
 pub(super) struct ProvenCoordinator {
-    /// The version of its program.
     pub(super) program: String,
     mac: String,
 }
 
-/// Greets as the agent until the coordinator has proven the token; sends the reason of a refusal.
+/// The agent's side, until the coordinator has proven the token. Sends the reason of a refusal.
 pub(super) fn admit(
     wire: &Wire,
     token: &Token,
@@ -68,12 +67,10 @@ pub(super) fn admit(
     Ok(ProvenCoordinator { program: coordinator.program, mac: token.proof(Role::Agent, nonces) })
 }
 
-/// Proves the token to the coordinator.
 pub(super) fn welcome(wire: &Wire, proven: &ProvenCoordinator, machine: Machine) -> Result<(), String> {
     Ok(wire.send(&Handshake::Welcome { mac: proven.mac.clone(), machine })?)
 }
 
-/// Sends the reason of a refusal; returns it for the log.
 pub(super) fn refuse(wire: &Wire, why: &str) -> String {
     // The other side may be gone; it is refused in any case.
     _ = wire.send(&Handshake::Refused { why: why.to_owned() });

@@ -16,24 +16,21 @@ use super::token::Token;
 use super::wire::{MESSAGE, Wire};
 use crate::error::Error;
 
-/// The number of clock measurements for an offset, and the time between two.
+/// Clock measurements for one offset, and the pause between two.
 const PINGS: usize = 32;
 const PINGS_APART: Duration = Duration::from_millis(2);
 
-/// An authenticated connection.
 #[derive(Debug)]
 pub(super) struct Link {
-    /// The agent's address as the user gave it.
     pub(super) name: String,
     wire: Arc<Wire>,
     answers: Receiver<Result<AgentMessage, String>>,
     exchanges: Receiver<Exchange>,
     pace: Arc<Mutex<Pace>>,
-    /// Ends the pinging thread on drop.
+    /// Dropping this sender ends the pinging thread.
     _asking: Sender<()>,
 }
 
-/// The response times of an agent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     pub(super) heard: Instant,
@@ -42,7 +39,7 @@ pub(super) struct Pace {
 }
 
 impl Link {
-    /// Connects, authenticates, and starts to receive; returns the agent's machine too.
+    /// Connects, authenticates, and starts to receive. Also returns the agent's machine.
     pub(super) fn open(name: &str, token: &Token) -> Result<(Self, Machine), Error> {
         let failed = |wrong: String| Error::Agent { agent: name.to_owned(), wrong };
         let stream = connect(name).map_err(failed)?;
@@ -77,7 +74,6 @@ impl Link {
         })
     }
 
-    /// The agent's next answer, if one arrives within this time.
     pub(super) fn next(&self, within: Duration) -> Result<Option<AgentMessage>, Error> {
         match self.answers.recv_timeout(within) {
             Ok(heard) => live_answer(heard).map(Some).map_err(|why| self.lost(&why)),
@@ -86,7 +82,6 @@ impl Link {
         }
     }
 
-    /// Measures the offset of the agent's clock.
     pub(super) fn measure(&self) -> Result<Offset, Error> {
         self.exchanges.try_iter().for_each(drop);
         for _ in 0..PINGS {
@@ -103,7 +98,7 @@ impl Link {
         Offset::of(&exchanges).ok_or_else(|| self.failed("it did not tell its time"))
     }
 
-    /// The response times since the last call.
+    /// Resets the response times.
     pub(super) fn pace(&self) -> Pace {
         let mut pace = lock(&self.pace);
         std::mem::replace(&mut *pace, Pace::new())
@@ -127,7 +122,6 @@ impl Pace {
     }
 }
 
-/// The state of the receiving thread.
 struct Listener {
     wire: Arc<Wire>,
     answer: Sender<Result<AgentMessage, String>>,
@@ -136,7 +130,7 @@ struct Listener {
 }
 
 impl Listener {
-    /// Receives until the connection ends, or the link is dropped.
+    /// Returns when the connection ends, or the link is dropped.
     fn hear(&self) {
         loop {
             let heard = self.wire.receive(MESSAGE);
@@ -170,7 +164,7 @@ fn ping(wire: &Wire) -> Result<(), String> {
     Ok(wire.send(&Request::Ping { asked: wire.now() })?)
 }
 
-/// The answer, or the error of a lost agent.
+/// `Bye` becomes the error of a lost agent.
 fn live_answer(heard: Result<AgentMessage, String>) -> Result<AgentMessage, String> {
     match heard {
         Ok(AgentMessage::Bye { why }) => Err(why),

@@ -35,7 +35,6 @@ pub(super) struct Hello {
     pub(super) nonce: String,
 }
 
-/// The protocol's name in a [`Hello`].
 pub(super) const PROTOCOL: &str = "plimsoll-agent";
 
 /// Messages from the coordinator.

@@ -16,9 +16,9 @@ use crate::job::Caller;
 use crate::job::Job;
 use crate::job::{Control, SECONDS_MAX};
 
-/// Interval at which a waiting thread checks for a window, and for a request to stop.
+/// A waiting thread checks for a window and for a stop at this interval.
 const POLL: Duration = Duration::from_millis(20);
-/// Time in which a live agent answers a request that touches no files.
+/// A live agent answers a request that touches no files within this time.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
@@ -28,11 +28,9 @@ pub struct Remote {
     takes_window_late: bool,
 }
 
-/// The outcome of a load on an agent.
 struct Ran {
     part: Part,
     really: (Option<u64>, Option<u64>),
-    /// Operations reported for each second.
     seconds: Vec<u64>,
 }
 
@@ -40,7 +38,7 @@ impl Remote {
     /// Connects to the agent at `address` (`HOST:PORT`), and measures its clock. [`Remote::open`] follows.
     ///
     /// # Errors
-    /// It cannot be reached, does not have the token, speaks another version, or has another coordinator.
+    /// The agent is out of reach, has another token or version, or has another coordinator.
     pub fn connect(address: &str, token: &Token) -> Result<Self, Error> {
         let (link, machine) = Link::open(address, token)?;
         let machine = Machine { name: address.to_owned(), ..machine };
@@ -49,10 +47,10 @@ impl Remote {
         Ok(remote)
     }
 
-    /// Opens an engine at the agent for a target, with `caller`'s user but the agent's own addresses.
+    /// Uses `caller`'s user, but the agent's own addresses.
     ///
     /// # Errors
-    /// The agent knows no such target.
+    /// The agent does not accept the target.
     pub fn open(&mut self, target: &str, caller: &Caller) -> Result<(), Error> {
         self.link.send(&Request::Open { target: target.to_owned(), caller: caller.clone() })?;
         match self.answer(Some(ANSWER_MAX), &mut |_| {})? {
@@ -62,7 +60,6 @@ impl Remote {
         Ok(())
     }
 
-    /// Measures the clock. The machine's facts contain the latest offset.
     fn measure(&mut self) -> Result<Offset, Error> {
         let offset = self.link.measure()?;
         self.machine.clock_offset_us = offset.ahead as f64 / 1e3;
@@ -70,7 +67,7 @@ impl Remote {
         Ok(offset)
     }
 
-    /// The agent's next answer other than progress, within this time if there is one.
+    /// Passes progress to `progress`. Waits without a limit if `within` is `None`.
     fn answer(&self, within: Option<Duration>, progress: &mut dyn FnMut(f64)) -> Result<AgentMessage, Error> {
         let begun = Instant::now();
         loop {
@@ -127,7 +124,7 @@ impl Remote {
         }
     }
 
-    /// Adds caveats about timing to a result, and translates its times to this machine's clock.
+    /// Adds caveats about timing, and translates times to this machine's clock.
     fn apply(&self, control: &Control, ran: Ran, clock: (Offset, Offset)) -> Part {
         let Ran { mut part, really, seconds } = ran;
         let (before, after) = clock;
@@ -175,8 +172,8 @@ impl Engine for Remote {
         }
     }
 
-    /// Runs the load on the agent; delays of the agent become caveats of the part. The clock is measured first, so the
-    /// beginning should be a second ahead.
+    /// Delays of the agent become caveats of the part. The clock is measured first, so the beginning should
+    /// be a second ahead.
     fn run(&mut self, control: &Control) -> Result<Part, Error> {
         let before = self.measure()?;
         // Discards the measurements before the load.
@@ -201,10 +198,10 @@ impl Engine for Remote {
     }
 }
 
-/// Checks that a machine's clock is known well enough for latencies over all clients.
+/// Checks that the clock is precise enough for latencies over all clients.
 ///
 /// # Errors
-/// It is not: by how much, and how much is allowed.
+/// Names the clock's error and the allowed error.
 pub fn check_clock(machine: &Machine) -> Result<(), Error> {
     let (bound, most) = (machine.clock_bound_us, CLOCK_ERROR_MAX.as_secs_f64() * 1e6);
     if bound <= most {
@@ -217,7 +214,6 @@ pub fn check_clock(machine: &Machine) -> Result<(), Error> {
     )))
 }
 
-/// Adds the agent's counts to `control`.
 fn add_counts(control: &Control, seconds: &mut [u64], news: &[(usize, u64, u64)]) {
     for &(second, ops, bytes) in news {
         control.count((second as u64).saturating_mul(1_000_000_000), ops, bytes);

@@ -19,12 +19,10 @@ use super::wrong_tokens::WrongTokens;
 use crate::error::Error;
 use crate::machine::machine_facts;
 
-/// Interval at which the listening thread checks whether to stop.
+/// The listening thread checks for a stop at this interval.
 const POLL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-/// Time in which an engine must stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(35);
 
-/// A running agent.
 #[derive(Debug)]
 pub struct Agent {
     shared: Arc<Shared>,
@@ -32,7 +30,6 @@ pub struct Agent {
     listening: JoinHandle<()>,
 }
 
-/// State that all connections share.
 struct Shared {
     token: Token,
     make_engine: MakeEngine,
@@ -48,11 +45,11 @@ struct Coordinator {
     wire: Arc<Wire>,
 }
 
-/// Serves an agent at `listener`, to coordinators that have the token. `make_engine` opens the engines that they
-/// request. `now` is this machine's clock, by which those engines begin.
+/// Serves coordinators that have the token, one at a time. `make_engine` opens the engines that they request.
+/// `now` is this machine's clock, by which the engines begin.
 ///
 /// # Errors
-/// The listener is of no use.
+/// The listener does not work.
 pub fn serve(listener: TcpListener, token: Token, make_engine: MakeEngine, now: Now) -> Result<Agent, Error> {
     let address = listener.local_addr().map_err(Error::io("find the listener's address"))?;
     listener.set_nonblocking(true).map_err(Error::io("set the listener's options"))?;
@@ -73,7 +70,6 @@ pub fn serve(listener: TcpListener, token: Token, make_engine: MakeEngine, now: 
 }
 
 impl Agent {
-    /// The address on which the agent listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -120,7 +116,6 @@ impl Shared {
         self.unauthenticated.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts a thread for a connection.
     fn take(self: &Arc<Self>, stream: TcpStream, from: SocketAddr) {
         let Some(pending) = self.unauthenticated().add(&stream, from) else {
             tracing::warn!(%from, "too many connections at a time: closed");
@@ -137,7 +132,6 @@ impl Shared {
         });
     }
 
-    /// Authenticates a coordinator and serves it.
     fn authenticate(&self, stream: TcpStream, from: SocketAddr) -> Result<Arc<Wire>, String> {
         let wire = Arc::new(Wire::new(stream, self.now).map_err(|wrong| wrong.to_string())?);
         let address: IpAddr = from.ip();
@@ -148,7 +142,6 @@ impl Shared {
         Ok(wire)
     }
 
-    /// Registers the coordinator, unless there is one.
     fn claim(&self, coordinator: Coordinator) -> Result<(), String> {
         let mut current = self.coordinator();
         match &*current {

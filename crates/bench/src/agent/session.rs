@@ -15,30 +15,25 @@ use crate::job::Caller;
 use crate::job::Job;
 use crate::job::{Control, SECONDS_MAX};
 
-/// Opens an engine for a target as the coordinator named it, as [`crate::engine::open`] does.
 pub type MakeEngine = Box<dyn Fn(&str, &Caller) -> Result<Box<dyn Engine>, Error> + Send + Sync>;
 
-/// Interval at which the coordinator receives the progress of the layout.
 const PROGRESS_EVERY: Duration = Duration::from_millis(200);
 const SECOND: u64 = 1_000_000_000;
 
-/// A coordinator's connection, from its welcome to its end.
+/// Lasts from the welcome to the end of the connection.
 pub(super) struct Session<'a> {
     wire: &'a Wire,
     make_engine: &'a MakeEngine,
     running: Mutex<Option<Arc<Load>>>,
 }
 
-/// A running load.
 struct Load {
     control: Control,
-    /// The operations and bytes reported of each second.
+    /// Operations and bytes already reported, by second.
     reported: Mutex<Vec<(u64, u64)>>,
-    /// The reason why there can be no result.
     wrong: Mutex<Option<String>>,
 }
 
-/// Requests to the working thread.
 enum WorkRequest {
     Open(String, Caller),
     Facts,
@@ -52,7 +47,7 @@ impl<'a> Session<'a> {
         Self { wire, make_engine, running: Mutex::default() }
     }
 
-    /// Serves the coordinator until it disconnects and its load has ended; returns the reason.
+    /// Serves the coordinator until it disconnects and its load has ended. Returns the reason of the end.
     pub(super) fn serve(&self) -> String {
         let (orders, to_do) = mpsc::sync_channel(1);
         let (going_on, ending) = mpsc::channel::<()>();
@@ -73,7 +68,6 @@ impl<'a> Session<'a> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Receives until the coordinator disconnects.
     fn receive_loop(&self, orders: &SyncSender<WorkRequest>) -> Result<std::convert::Infallible, String> {
         loop {
             let (request, heard) = self.wire.receive(MESSAGE)?;
@@ -125,7 +119,9 @@ impl<'a> Session<'a> {
     fn work(&self, orders: &Receiver<WorkRequest>) {
         let mut engine = None;
         for order in orders {
+            // A panic of the engine must not end this thread: the coordinator waits for an answer.
             let done = catch_unwind(AssertUnwindSafe(|| self.perform(&mut engine, order)));
+            // Precedes the answer: the coordinator may begin the next load as soon as the answer arrives.
             *self.running() = None;
             let answer = match done {
                 Ok(Ok(answer)) => answer,
@@ -136,6 +132,7 @@ impl<'a> Session<'a> {
                 tracing::warn!("failed: {why}");
             }
             let sent = match self.wire.send(&answer) {
+                // Nothing was sent, so the coordinator still waits for an answer.
                 Err(Unsent::TooLong(why)) => self.wire.send(&AgentMessage::Failed { why }),
                 sent => sent,
             };
@@ -174,7 +171,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Reports the progress of the layout at intervals.
+    /// Rate-limits reports about the layout.
     fn progress(&self) -> impl FnMut(f64) {
         let mut reported: Option<Instant> = None;
         move |done| {
@@ -206,7 +203,6 @@ impl<'a> Session<'a> {
         Ok(AgentMessage::Ran { part: Box::new(part), began, ended })
     }
 
-    /// Reports the progress of the load until the session ends.
     fn report_progress(&self, ending: &Receiver<()>) {
         while ending.recv_timeout(LIVE_EVERY) == Err(RecvTimeoutError::Timeout) {
             let running = self.running().clone();
@@ -232,7 +228,6 @@ impl<'a> Session<'a> {
 }
 
 impl Load {
-    /// A load that begins at `begin`; `now` is the time of the request.
     fn plan(begin: u64, window: Option<Window>, now: u64) -> Result<Self, String> {
         if begin <= now {
             let late = Duration::from_nanos(now - begin);
@@ -256,13 +251,12 @@ impl Load {
         self.wrong.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the load without a result.
     fn fail(&self, why: String) {
         self.wrong().get_or_insert(why);
         self.control.stop();
     }
 
-    /// Sets the window unless it has passed.
+    /// Fails if the window has passed or is already set.
     fn set_window(&self, window: Window, now: u64) -> Result<(), String> {
         window.check()?;
         if Window::of(&self.control).is_some() {
@@ -284,7 +278,7 @@ impl Load {
         Ok(())
     }
 
-    /// Ends the load if it runs longer than any load may.
+    /// No load may run longer than the longest window and the drain time.
     fn end_if_overdue(&self, now: u64) {
         let longest = nanoseconds(DRAIN_MAX) + SECONDS_MAX as u64 * SECOND;
         if now.saturating_sub(self.control.begin) > longest {

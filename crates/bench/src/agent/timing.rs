@@ -7,25 +7,24 @@ use super::limits::{CLOCK_ERROR_MAX, SLOW};
 use super::link::Pace;
 use super::message::Window;
 
-/// Seconds in a row without an operation that make a caveat.
+/// This many seconds in a row without an operation cause a caveat.
 const QUIET_S: usize = 3;
 
-/// The planned and the actual times of a load, in nanoseconds; by default after the beginning, by the agent's clock.
+/// Planned and actual times of a load. Unless noted, times are nanoseconds after the beginning, by the
+/// agent's clock.
 #[derive(Debug)]
 pub(super) struct Timing {
-    /// The planned beginning, since 1970 by the coordinator's clock.
+    /// Since 1970, by the coordinator's clock.
     pub(super) begin: u64,
     pub(super) window: Window,
-    /// The times of the first and of the last operation.
+    /// The first and the last operation.
     pub(super) actual: (Option<u64>, Option<u64>),
-    /// The window's actual start and end.
+    /// Start and end of the actual window.
     pub(super) measured: (f64, f64),
-    /// The agent's clock before and after the load.
     pub(super) clock: (Offset, Offset),
 }
 
 impl Timing {
-    /// The caveats about the agent's timing.
     pub(super) fn caveats(&self, agent: &str) -> Vec<Caveat> {
         let Window { start, end } = self.window;
         let (began, ended) = self.actual;
@@ -48,8 +47,8 @@ impl Timing {
         late.chain(vague).map(|text| Caveat::new(CaveatKind::Other, text)).collect()
     }
 
-    /// The drift of the agent's clock since the beginning was translated, at this many nanoseconds after the
-    /// beginning.
+    /// The drift of the agent's clock `after` nanoseconds after the beginning. Counts from the moment when
+    /// the beginning was translated.
     fn drift(&self, after: u64) -> f64 {
         let (before, later) = self.clock;
         before.between(&later, self.begin + after) - before.ahead as f64
@@ -60,7 +59,6 @@ impl Timing {
     }
 }
 
-/// The caveats about an agent that answers slowly.
 pub(super) fn pace_caveats(agent: &str, pace: Pace) -> Vec<Caveat> {
     let points = [("was silent for", pace.silence), ("took as long to answer as", pace.round_trip)];
     let slow = points.into_iter().filter(|(_, time)| *time > SLOW);
@@ -71,7 +69,7 @@ pub(super) fn pace_caveats(agent: &str, pace: Pace) -> Vec<Caveat> {
     .collect()
 }
 
-/// The caveat about seconds in which an agent reported no operation.
+/// `None` unless the agent reported no operation for several seconds.
 pub(super) fn silence_caveat(agent: &str, seconds: &[u64], window: Window) -> Option<Caveat> {
     let [start, end] = [window.start.div_ceil(1_000_000_000), window.end / 1_000_000_000]
         .map(|second| usize::try_from(second).unwrap_or(usize::MAX));

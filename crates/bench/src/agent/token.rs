@@ -1,4 +1,4 @@
-//! The secret that coordinator and agents share, and proofs of it that do not reveal it.
+//! The secret that coordinator and agents share. Proofs do not reveal it.
 
 use std::fmt;
 use std::fs::File;
@@ -9,15 +9,13 @@ use sha2::{Digest, Sha256};
 
 use crate::error::Error;
 
-/// Fewest and most bytes of a token, which should be random.
+/// Length of a token, which should be random.
 const BYTES: std::ops::RangeInclusive<usize> = 16..=1024;
-/// The block size of SHA-256.
 const BLOCK: usize = 64;
 
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
 
-/// The side that proves.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Role {
     Coordinator,
@@ -25,7 +23,7 @@ pub(super) enum Role {
 }
 
 impl Token {
-    /// Reads the token from a file, without surrounding white space.
+    /// Ignores surrounding white space.
     ///
     /// # Errors
     /// The file cannot be read, users other than its owner may read it, or its content is not a token.
@@ -41,7 +39,7 @@ impl Token {
         text.trim().parse().map_err(|wrong| Error::Plan(format!("the token file {shown}: {wrong}")))
     }
 
-    /// The proof that `role` knows the token, for the nonces of coordinator and agent.
+    /// Proves that `role` knows the token, for the nonces of coordinator and agent.
     pub(super) fn proof(&self, role: Role, [coordinators, agents]: [&str; 2]) -> String {
         let role = match role {
             Role::Coordinator => "coordinator",
@@ -51,7 +49,7 @@ impl Token {
         hex(&hmac(self.0.as_bytes(), message.as_bytes()))
     }
 
-    /// Whether `proof` is that of `role`, compared in constant time.
+    /// Compares in constant time.
     pub(super) fn is_proven(&self, proof: &str, role: Role, nonces: [&str; 2]) -> bool {
         let wanted = self.proof(role, nonces);
         let differing = wanted.bytes().zip(proof.bytes()).fold(0, |differing, (a, b)| differing | (a ^ b));
@@ -79,7 +77,7 @@ impl fmt::Debug for Token {
     }
 }
 
-/// A random number as 64 hexadecimal digits.
+/// 64 hexadecimal digits.
 pub(super) fn nonce() -> Result<String, Error> {
     let mut bytes = [0; 32];
     let read = File::open("/dev/urandom").and_then(|mut random| random.read_exact(&mut bytes));
@@ -87,7 +85,6 @@ pub(super) fn nonce() -> Result<String, Error> {
     Ok(hex(&bytes))
 }
 
-/// Whether the other side's nonce has the right form.
 pub(super) fn is_nonce(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|digit| digit.is_ascii_hexdigit())
 }

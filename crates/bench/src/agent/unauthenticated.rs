@@ -1,14 +1,13 @@
-//! Connections that have not yet authenticated: a few at a time, the oldest is closed.
+//! A bounded set of connections that have not yet authenticated. A new connection displaces the oldest one.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 
-/// Most connections that are not yet authenticated.
 const UNAUTHENTICATED_MAX: usize = 16;
-/// Most threads of such connections, with those that were told to end and still run.
+/// Includes threads of displaced connections, which may run a while longer.
 const THREADS_MAX: usize = 4 * UNAUTHENTICATED_MAX;
 
-/// The connections, the oldest first.
+/// Ordered by age, the oldest first.
 #[derive(Default)]
 pub(super) struct Unauthenticated {
     next: u64,
@@ -22,8 +21,8 @@ struct Pending {
 }
 
 impl Unauthenticated {
-    /// Adds a connection, and returns its number. If there are too many, closes the oldest from the address with the
-    /// most. `None` if there is no room.
+    /// Adds a connection, and returns its number. A full set closes the oldest connection from the address
+    /// with the most connections. `None` if too many threads run.
     pub(super) fn add(&mut self, stream: &TcpStream, from: SocketAddr) -> Option<u64> {
         let mut counts = HashMap::<IpAddr, usize>::new();
         for pending in self.each.values().filter(|pending| pending.stream.is_some()) {
@@ -48,7 +47,6 @@ impl Unauthenticated {
         Some(number)
     }
 
-    /// Removes a connection that is authenticated or closed.
     pub(super) fn remove(&mut self, number: u64) {
         self.each.remove(&number);
     }

@@ -1,4 +1,4 @@
-//! Messages on a connection: a length of four bytes, big endian, and JSON of this length.
+//! Messages on a connection: a length of four bytes, big endian, then JSON of this length.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -13,21 +13,17 @@ use super::clock::Now;
 use super::limits::SILENCE_MAX;
 use crate::error::Error;
 
-/// The limits of a message that is received.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     bytes: usize,
-    /// Time until the last byte. The message must begin, and continue, within [`SILENCE_MAX`].
+    /// Bounds the time until the last byte. Each pause is bounded by [`SILENCE_MAX`].
     time: Duration,
 }
 
-/// The limits before the other side is authenticated.
 pub(super) const HANDSHAKE: Bounds = Bounds { bytes: 1 << 10, time: Duration::from_secs(5) };
-/// The limits after authentication. The longest message is a result, with seconds by client and distributions by
-/// operation.
+/// The longest message is a result, with seconds by client and distributions by operation.
 pub(super) const MESSAGE: Bounds = Bounds { bytes: 64 << 20, time: Duration::from_secs(120) };
 
-/// A connection between a coordinator and an agent.
 #[derive(Debug)]
 pub(super) struct Wire {
     stream: TcpStream,
@@ -36,12 +32,10 @@ pub(super) struct Wire {
     now: Now,
 }
 
-/// The reason why a message was not sent.
 #[derive(Debug)]
 pub(super) enum Unsent {
     /// The message is longer than the other side accepts; nothing was sent.
     TooLong(String),
-    /// The connection is lost.
     Lost(String),
 }
 
@@ -71,11 +65,11 @@ impl Wire {
         };
         let mark = u32::try_from(length).ok().filter(|_| length <= MESSAGE.bytes).ok_or_else(too_long)?;
         bytes[..4].copy_from_slice(&mark.to_be_bytes());
+        // Several threads send; messages must not interleave.
         let _alone = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
         (&self.stream).write_all(&bytes).map_err(|wrong| Unsent::Lost(why(&wrong)))
     }
 
-    /// The next message, and the time of its arrival.
     pub(super) fn receive<M: DeserializeOwned>(&self, bounds: Bounds) -> Result<(M, u64), String> {
         let deadline = Instant::now() + bounds.time;
         let mut mark = [0; 4];
@@ -107,7 +101,7 @@ impl Wire {
         Ok(())
     }
 
-    /// Closes the connection for both sides and all threads.
+    /// Affects both sides and all threads.
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         // The connection may already be closed.
@@ -120,7 +114,6 @@ impl Wire {
     }
 }
 
-/// Describes an error of the connection.
 fn why(wrong: &std::io::Error) -> String {
     match wrong.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => {

@@ -4,11 +4,10 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-/// Wrong tokens from an address before it has to wait.
+/// An address waits after this many wrong tokens.
 const WRONG_TOKENS_MAX: u32 = 10;
-/// Time after which one wrong token is forgiven.
+/// One wrong token is forgiven after each period of this length.
 const FORGIVEN: Duration = Duration::from_secs(1);
-/// Most addresses in the table.
 const ADDRESSES_MAX: usize = 1024;
 
 #[derive(Debug, Default)]
@@ -17,7 +16,6 @@ pub(super) struct WrongTokens {
 }
 
 impl WrongTokens {
-    /// Whether an address may try a token.
     pub(super) fn allows(&self, from: IpAddr, now: Instant) -> bool {
         self.by.get(&from).is_none_or(|&(count, since)| unforgiven(count, since, now) < WRONG_TOKENS_MAX)
     }
@@ -33,7 +31,6 @@ impl WrongTokens {
     }
 }
 
-/// The number of wrong tokens that are still counted.
 fn unforgiven(count: u32, since: Instant, now: Instant) -> u32 {
     let forgiven = now.saturating_duration_since(since).as_secs() / FORGIVEN.as_secs();
     count.saturating_sub(u32::try_from(forgiven).unwrap_or(u32::MAX))

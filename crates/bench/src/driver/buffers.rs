@@ -11,9 +11,8 @@ use xdr::Writer;
 use crate::error::Error;
 use crate::pattern::Payload;
 
-/// Most slices in one system call.
 const PIECES: usize = 128;
-/// Bytes that hold everything before the data in a READ reply.
+/// A READ reply fits into this many bytes up to its data.
 const PEEK: usize = 256;
 
 #[derive(Clone, Debug)]
@@ -22,9 +21,9 @@ enum Segment {
     Payload { slot: usize, range: Range<usize> },
 }
 
-/// Calls not yet sent: heads copied one behind the other, payloads left where they are.
+/// Unsent calls: heads are copied one after another, payloads stay in place.
 ///
-/// A payload stays untouched until its call is answered, so it need not be copied.
+/// A payload stays unchanged until its call is answered, so no copy is needed.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     heads: Vec<u8>,
@@ -36,7 +35,7 @@ impl Outbox {
         Self { heads: Vec::with_capacity(depth * 512), segments: Vec::with_capacity(depth * 2 + 2) }
     }
 
-    /// Starts a call with `template`: a record mark, an xid, and the bytes that all such calls share.
+    /// `template` contains a record mark, an xid, and the bytes that all such calls share.
     #[inline]
     pub(crate) fn begin(&mut self, template: &[u8]) -> usize {
         let start = self.heads.len();
@@ -49,7 +48,7 @@ impl Outbox {
         self.heads.extend_from_slice(bytes);
     }
 
-    /// Adds a message of SMB from `write`, already framed and protected; a slot's payload follows it.
+    /// `write` frames and protects the message; a slot's payload follows it.
     #[inline]
     pub(crate) fn push_message(&mut self, payload: Option<(usize, u32)>, write: impl FnOnce(&mut Vec<u8>)) {
         let start = self.heads.len();
@@ -57,7 +56,6 @@ impl Outbox {
         self.add(start, payload);
     }
 
-    /// Adds a segment for the bytes since `start`, and one for a slot's payload.
     #[inline]
     fn add(&mut self, start: usize, payload: Option<(usize, u32)>) {
         let end = self.heads.len();
@@ -70,7 +68,7 @@ impl Outbox {
         }
     }
 
-    /// Replaces unsent bytes from `at` on; [`Self::begin`] returns such an offset.
+    /// Replaces unsent bytes. `at` comes from [`Self::begin`].
     #[inline]
     pub(crate) fn patch(&mut self, at: usize, bytes: &[u8]) {
         self.heads[at..at + bytes.len()].copy_from_slice(bytes);
@@ -81,7 +79,7 @@ impl Outbox {
         encode(&mut Writer::new(&mut self.heads));
     }
 
-    /// Ends the call begun at `start`; `payload` bytes of the slot's payload follow, then `tail`.
+    /// Ends the call that began at `start`. `payload` bytes of the slot's payload follow, then `tail`.
     #[inline]
     pub(crate) fn finish(&mut self, start: usize, xid: u32, payload: Option<(usize, u32)>, tail: &[u8]) {
         let end = self.heads.len();
@@ -100,7 +98,6 @@ impl Outbox {
         }
     }
 
-    /// The unsent bytes.
     #[cfg(test)]
     pub(crate) fn unsent(&self, payloads: &[Payload]) -> Vec<u8> {
         let bytes = |segment: &Segment| match segment {
@@ -110,7 +107,7 @@ impl Outbox {
         self.segments.iter().flat_map(bytes).collect()
     }
 
-    /// Sends as much as the socket takes; returns whether everything was sent.
+    /// Sends as much as the socket takes. Returns whether everything was sent.
     pub(crate) fn flush(&mut self, mut stream: &TcpStream, payloads: &[Payload]) -> io::Result<bool> {
         let mut first = 0;
         while first < self.segments.len() {
@@ -137,7 +134,7 @@ impl Outbox {
         Ok(true)
     }
 
-    /// Removes `sent` bytes from the segments from `first` on; returns the number of complete segments.
+    /// Removes `sent` bytes from the segments from `first` on. Returns the number of complete segments.
     fn advance(&mut self, first: usize, mut sent: usize) -> usize {
         let mut done = 0;
         for segment in &mut self.segments[first..] {
@@ -152,7 +149,7 @@ impl Outbox {
         done
     }
 
-    /// Drops the sent bytes, so that the buffer of a busy connection does not grow.
+    /// Drops sent bytes, so that the buffer of a busy connection does not grow.
     fn keep_from(&mut self, first: usize) {
         self.segments.drain(..first);
         let heads = |segment: &Segment| match segment {
@@ -169,26 +166,22 @@ impl Outbox {
     }
 }
 
-/// The result of [`Inbox::next`].
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Record {
-    /// A complete reply.
     Whole(Range<usize>),
-    /// The first bytes of a reply, and the number of dropped bytes behind them.
+    /// The first bytes of a reply, and the number of dropped bytes after them.
     Cut(Range<usize>, usize),
 }
 
-/// The framing before each record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
-    /// A record mark before each fragment, RFC 5531 §11.
+    /// Before each fragment, RFC 5531 §11.
     RecordMark,
     /// A zero byte and three bytes of length, MS-SMB2 §2.1.
     Smb,
 }
 
 impl Framing {
-    /// The record mark in these four bytes.
     #[inline]
     fn mark(self, word: u32) -> RecordMark {
         match self {
@@ -205,21 +198,21 @@ pub(crate) struct Inbox {
     start: usize,
     end: usize,
     framing: Framing,
-    /// Whether bytes of a record beyond its first ones are dropped.
+    /// Whether the kernel drops the bytes of a record after the first ones.
     discards: bool,
-    /// Bytes still to drop of the record whose first `end` bytes remain.
+    /// Remaining bytes to drop of the record whose first `end` bytes are here.
     dropping: usize,
     dropped: usize,
 }
 
 impl Inbox {
-    /// An inbox for records of up to `longest` bytes; see [`crate::load::Plan::discards`].
+    /// Holds records of up to `longest` bytes. See [`crate::load::Plan::discards`].
     pub(crate) fn new(longest: usize, framing: Framing, discards: bool) -> Self {
         let room = (2 * (longest + RecordMark::SIZE)).max(256 << 10);
         Self { bytes: vec![0; room], start: 0, end: 0, framing, discards, dropping: 0, dropped: 0 }
     }
 
-    /// Receives once. `Ok(0)` is the end of the stream.
+    /// A single receive. `Ok(0)` is the end of the stream.
     pub(crate) fn receive(&mut self, mut stream: &TcpStream) -> io::Result<usize> {
         if self.dropping > 0 {
             let room = self.dropping.min(self.bytes.len() - self.end);
@@ -235,7 +228,7 @@ impl Inbox {
         Ok(received)
     }
 
-    /// The next reply, or `None` until more is received. Bytes named stay in place until the next receive.
+    /// `None` until more arrives. The bytes stay in place until the next receive.
     pub(crate) fn next(&mut self) -> Result<Option<Record>, Error> {
         if self.dropped > 0 {
             return Ok((self.dropping == 0).then(|| {
@@ -278,13 +271,12 @@ impl Inbox {
         Ok(None)
     }
 
-    /// The bytes of a record.
     #[inline]
     pub(crate) fn bytes_mut(&mut self, range: Range<usize>) -> &mut [u8] {
         &mut self.bytes[range]
     }
 
-    /// Joins the fragment at the start, mark and all `length` bytes, with the next one (RFC 5531 §11).
+    /// Joins the first fragment, its mark and `length` bytes, with the next one (RFC 5531 §11).
     fn join(&mut self, length: usize, first: u32) {
         let second = self.start + length;
         let mark = self.bytes[second..].first_chunk().map_or(0, |word| u32::from_be_bytes(*word));
@@ -298,7 +290,7 @@ impl Inbox {
             .copy_from_slice(&joined.to_word().to_be_bytes());
     }
 
-    /// Moves a partial record to the front if its rest might not fit behind it.
+    /// Moves a partial record to the front if the rest might not fit after it.
     fn make_room(&mut self) {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);

@@ -1,4 +1,4 @@
-//! The calls of one connection: those being gathered for the next send, and those in flight.
+//! The calls of one connection, unsent or in flight.
 
 use wire_client::first_xid;
 use wire_client::smb::channel::{Channel, Request};
@@ -8,26 +8,25 @@ use super::buffers::Outbox;
 use crate::error::Error;
 use crate::pattern::Payload;
 
-/// Unsent and unanswered calls. The low bits of a call's xid are the number of its slot.
+/// The low bits of a call's xid are the number of its slot.
 #[derive(Debug)]
 pub(crate) struct Calls {
     pub(super) outbox: Outbox,
-    /// The data of WRITEs, sent without a copy: a payload must not change until its call is answered.
+    /// The data of WRITEs, which is sent without a copy. A payload must not change until its call is
+    /// answered.
     pub(crate) payloads: Vec<Payload>,
     pub(super) in_flight: usize,
     numbering: Numbering,
-    /// The first error since calls were sent.
+    /// Reported by the next send.
     pub(super) error: Option<Error>,
     slots: Vec<Slot>,
     slots_max: usize,
 }
 
-/// The numbering by which replies find their calls.
 #[derive(Debug)]
 enum Numbering {
-    /// By the low bits of RPC's xid.
+    /// The low bits of RPC's xid.
     Xids,
-    /// By SMB's message ids.
     MessageIds(Box<Channel>),
 }
 
@@ -38,19 +37,18 @@ struct Slot {
 }
 
 impl Calls {
-    /// For at most `slots_max` calls in flight, a power of two; `depth` of them are usual.
+    /// At most `slots_max` calls in flight, a power of two. `depth` is the usual number.
     pub(crate) fn new(slots_max: usize, depth: usize) -> Self {
         debug_assert!(slots_max.is_power_of_two(), "the bits of an xid are divided");
         let (payloads, slots, numbering) = (Vec::new(), Vec::new(), Numbering::Xids);
         Self { outbox: Outbox::new(depth), payloads, in_flight: 0, numbering, error: None, slots, slots_max }
     }
 
-    /// The calls of a connection of SMB.
     pub(crate) fn with_channel(self, channel: Channel) -> Self {
         Self { numbering: Numbering::MessageIds(Box::new(channel)), ..self }
     }
 
-    /// Adds a slot; `None` when the xid's low bits are exhausted.
+    /// `None` if the xid's low bits are exhausted.
     pub(crate) fn add_slot(&mut self) -> Option<usize> {
         let slot = self.slots.len();
         if slot == self.slots_max {
@@ -62,12 +60,11 @@ impl Calls {
         Some(slot)
     }
 
-    /// The difference between two xids of a slot.
     fn step(&self) -> u32 {
         u32::try_from(self.slots_max).unwrap_or(1 << 31)
     }
 
-    /// Starts a call with `template`: a record mark, an xid, and the bytes that all such calls share.
+    /// `template` contains a record mark, an xid, and the bytes that all such calls share.
     #[inline]
     pub(crate) fn begin(&mut self, template: &[u8]) -> usize {
         self.outbox.begin(template)
@@ -78,7 +75,6 @@ impl Calls {
         self.outbox.push(bytes);
     }
 
-    /// Replaces bytes of the call begun, from `at` on; [`Self::begin`] returns such an offset.
     #[inline]
     pub(crate) fn patch(&mut self, at: usize, bytes: &[u8]) {
         self.outbox.patch(at, bytes);
@@ -89,7 +85,8 @@ impl Calls {
         self.outbox.encode_with(encode);
     }
 
-    /// Ends the call begun at `start`, which is then in flight in `slot`. `payload` and `tail` follow it.
+    /// Ends the call that began at `start`; the call is then in flight in `slot`. `payload` and `tail`
+    /// follow.
     #[inline]
     pub(crate) fn finish(&mut self, start: usize, slot: usize, payload: Option<(usize, u32)>, tail: &[u8]) {
         let step = self.step();
@@ -100,14 +97,14 @@ impl Calls {
         self.outbox.finish(start, slot.xid, payload, tail);
     }
 
-    /// The unsent bytes.
     #[cfg(test)]
     pub(crate) fn unsent(&self) -> Vec<u8> {
         self.outbox.unsent(&self.payloads)
     }
 
-    /// Adds a call over SMB: requests in one message, in flight in `slot`. `payload` is the data of the last request.
-    /// The caller has checked the credits by [`Channel::affords`]; an error is returned when the calls are sent.
+    /// Adds a call over SMB: requests in one message, in flight in `slot`. `payload` is the data of the last
+    /// request. The caller must have checked the credits by [`Channel::affords`]. Errors appear at the next
+    /// send.
     #[inline]
     pub(crate) fn send(&mut self, slot: usize, requests: &[Request<'_>], payload: Option<(usize, u32)>) {
         let Numbering::MessageIds(channel) = &mut self.numbering else { return };
@@ -122,7 +119,6 @@ impl Calls {
         });
     }
 
-    /// The channel of a connection of SMB.
     #[inline]
     pub(crate) fn channel(&self) -> Option<&Channel> {
         match &self.numbering {
@@ -136,7 +132,7 @@ impl Calls {
         self.in_flight
     }
 
-    /// The slot of the call that this answers, and the reply in the clear; `None` where more is to come.
+    /// Returns the slot of the answered call and the decrypted reply. `None` if another response follows.
     #[inline]
     pub(super) fn take_reply<'b>(&mut self, bytes: &'b mut [u8]) -> Result<Option<(usize, &'b [u8])>, Error> {
         match &mut self.numbering {
@@ -152,7 +148,7 @@ impl Calls {
         }
     }
 
-    /// The slot of the call that was answered under `xid`.
+    /// Fails if no call is in flight under `xid`.
     #[inline]
     fn answered(&mut self, xid: u32) -> Result<usize, Error> {
         let index = xid as usize % self.slots_max;

@@ -15,7 +15,7 @@ pub(crate) struct Connection<G> {
     pub(super) calls: Calls,
     pub(crate) generator: G,
     inbox: Inbox,
-    /// Whether a timer has added calls since the last send.
+    /// Set if a timer has added calls since the last send.
     has_begun: bool,
 }
 
@@ -32,13 +32,12 @@ impl<G: Generator> Connection<G> {
         self.generator.end(&mut self.calls, context);
     }
 
-    /// Begins a worker's operation; returns whether it is the first since the last send.
+    /// Returns whether this is the first operation since the last send.
     pub(super) fn begin(&mut self, worker: usize, due: u64, context: &mut RunContext) -> bool {
         self.generator.begin(worker, due, &mut self.calls, context);
         !std::mem::replace(&mut self.has_begun, true)
     }
 
-    /// Receives once, and handles the replies.
     pub(super) fn receive(&mut self, context: &mut RunContext) -> Result<(), Error> {
         if !self.socket.receive(&mut self.inbox, self.calls.in_flight)? {
             return Ok(());
@@ -55,7 +54,6 @@ impl<G: Generator> Connection<G> {
         Ok(())
     }
 
-    /// Sends as much as the socket takes; while it is full, `epoll` watches it under `number`.
     pub(super) fn flush(&mut self, epoll: &OwnedFd, number: u64) -> Result<(), Error> {
         self.has_begun = false;
         if let Some(wrong) = self.calls.error.take() {

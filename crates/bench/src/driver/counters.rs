@@ -15,14 +15,14 @@ use crate::job::{Control, moment};
 use wire_client::Version;
 
 pub(crate) const SECOND_NS: u64 = 1_000_000_000;
-/// The longest time that the histograms distinguish.
+/// Longer times count as this one.
 const TIME_MAX_NS: u64 = 120 * SECOND_NS;
-/// Errors that are described in words.
+/// Further errors are only counted.
 const DESCRIBED_MAX: usize = 8;
-/// Numbers of procedures of NFSv3, of operations of NFSv4, and of commands of SMB.
+/// Exceeds every NFSv3 procedure, NFSv4 operation and SMB command.
 const CALLS: usize = 80;
 
-/// Nanoseconds since the load began, for all threads alike, and the window that is measured.
+/// Nanoseconds since the load began, equal for all threads, and the measured window.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     epoch: Instant,
@@ -30,20 +30,19 @@ pub(crate) struct Clock {
     pub(crate) start: u64,
     /// The end of the measurement.
     pub(crate) end: u64,
-    /// Nanoseconds that shift the window's start to a whole second.
+    /// Shifts the window's start to a whole second, in nanoseconds.
     shift: u64,
 }
 
 impl Clock {
-    /// The clock of the load that `control` describes, with the window known so far. A window that is set later starts
-    /// at a whole second.
+    /// Uses the window known so far. A window that is set later starts at a whole second.
     pub(crate) fn new(control: &Control) -> Self {
         let (start, end) = control.window();
         let shift = if start == u64::MAX { 0 } else { start.next_multiple_of(SECOND_NS) - start };
         Self { epoch: moment(control.begin), start, end, shift }
     }
 
-    /// Waits for the beginning. Each thread does so itself, so that none starts late because of another.
+    /// Each thread waits by itself, so that none starts late because of another.
     pub(super) fn wait_for_beginning(&self) {
         thread::sleep(self.epoch.saturating_duration_since(Instant::now()));
     }
@@ -52,13 +51,12 @@ impl Clock {
         usize::try_from((now + self.shift) / SECOND_NS).unwrap_or(usize::MAX)
     }
 
-    /// Nanoseconds since the beginning; zero before it.
+    /// In nanoseconds; zero before the beginning.
     #[inline]
     pub(crate) fn now(&self) -> u64 {
         nanoseconds(self.epoch.elapsed())
     }
 
-    /// Whether the window has this moment.
     #[inline]
     pub(crate) fn has(&self, now: u64) -> bool {
         (self.start..self.end).contains(&now)
@@ -67,52 +65,45 @@ impl Clock {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Counts {
-    /// Times from the send to the end of the reply.
+    /// From the send to the end of the reply.
     pub(crate) service: Histogram<u64>,
-    /// Times from the due time; only with a schedule.
+    /// From the due time; only with a schedule.
     pub(crate) response: Option<Histogram<u64>>,
     pub(crate) bytes: u64,
     pub(crate) entries: u64,
 }
 
-/// A completed operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Completed {
-    /// The index of the operation among those of the generator.
     pub(crate) operation: usize,
     pub(crate) direction: Direction,
-    /// The index of the generator's client.
     pub(crate) client: usize,
-    /// Time from the send to the end of the reply.
+    /// From the send to the end of the reply.
     pub(crate) service: u64,
-    /// Time from the due time.
+    /// From the due time.
     pub(crate) response: u64,
     pub(crate) bytes: u64,
-    /// Names listed.
     pub(crate) entries: u64,
 }
 
-/// The counts of one thread, merged at the end.
 #[derive(Clone, Debug)]
 pub(crate) struct OpCounters {
     pub(crate) clock: Clock,
     operations: Vec<Option<Counts>>,
     version: Version,
-    /// Calls on the wire in the window, by procedure or operation.
+    /// In the window, by procedure, operation or command.
     wire: [u64; CALLS],
     /// By client, then by second since the beginning.
     clients: Vec<Vec<Second>>,
-    /// Errors by operation and status, in the whole load, not only in the window.
+    /// By operation and status; of the whole load, not only of the window.
     pub(crate) errors: BTreeMap<String, u64>,
-    /// The first errors in words.
     pub(crate) described: Vec<String>,
     /// Operations and bytes of the whole load, for the progress.
     pub(crate) done: (u64, u64),
     /// Operations in the window that the generator sent more than a millisecond late.
     pub(crate) late: u64,
-    /// Processor time of the thread in the window.
     pub(crate) cpu: Duration,
-    /// The processor time of the busiest thread, where several are merged.
+    /// Processor time of the busiest thread, after a merge.
     pub(crate) busiest: Duration,
 }
 
@@ -133,7 +124,7 @@ impl OpCounters {
         }
     }
 
-    /// Reserves an operation's counters, so that a running load allocates nothing.
+    /// Allocates an operation's counters, so that a running load allocates nothing.
     pub(crate) fn expect(&mut self, operation: usize, scheduled: bool) -> Result<(), Error> {
         let histogram = || {
             Histogram::new_with_bounds(1, TIME_MAX_NS, 3)
@@ -147,7 +138,6 @@ impl OpCounters {
         Ok(())
     }
 
-    /// Counts a reply by the number of its procedure, operation or command.
     #[inline]
     pub(crate) fn count_call(&mut self, number: u32, now: u64) {
         if let Some(counter) = self.wire.get_mut(number as usize) {
@@ -155,7 +145,7 @@ impl OpCounters {
         }
     }
 
-    /// Counts an operation that ended at `now`; returns whether it is in the window.
+    /// Returns whether `now` is in the window.
     #[inline]
     pub(crate) fn count(&mut self, completed: &Completed, now: u64) -> bool {
         self.done.0 += 1;
@@ -207,12 +197,12 @@ impl OpCounters {
         }
     }
 
-    /// The counts of an operation, if it was expected.
+    /// `None` unless [`expect`](Self::expect) was called.
     pub(crate) fn operation(&self, operation: usize) -> Option<&Counts> {
         self.operations.get(operation)?.as_ref()
     }
 
-    /// The calls in the window by the names of their procedures or operations.
+    /// By the name of the procedure, operation or command; in the window.
     pub(crate) fn wire(&self) -> BTreeMap<String, u64> {
         let name = |number| match self.version {
             Version::V41 | Version::V42 if number > 0 => format!("{:?}", Op(number)).replace("OP_", ""),
@@ -229,7 +219,6 @@ impl OpCounters {
         (start..=last).map(|second| seconds.get(second).copied().unwrap_or_default()).collect()
     }
 
-    /// Adds the counts of another thread.
     pub(crate) fn merge(&mut self, other: Self) -> Result<(), Error> {
         let wrong = |wrong: hdrhistogram::AdditionError| Error::Plan(format!("cannot merge: {wrong}"));
         let both = self.operations.iter_mut().flatten().zip(other.operations.iter().flatten());

@@ -14,8 +14,8 @@ fn thread_cpu_time() -> Duration {
     Duration::try_from(time).unwrap_or_default()
 }
 
-/// User and system time of a process and its children, including ended ones, in the kernel's ticks (10 ms): a server
-/// may have a process for each client.
+/// User and system time of a process and its children, including ended ones. A server may have a process for
+/// each client. The resolution is the kernel's tick (10 ms).
 pub(crate) fn of_process(pid: u32) -> Result<Duration, Error> {
     let stats = family(pid).map_err(Error::io("read /proc for the server's CPU"))?;
     // utime, stime, and those of reaped children.
@@ -23,7 +23,7 @@ pub(crate) fn of_process(pid: u32) -> Result<Duration, Error> {
     Ok(Duration::from_nanos(ticks * (1_000_000_000 / rustix::param::clock_ticks_per_second())))
 }
 
-/// The `stat` of a process, behind its name, and of all processes below it.
+/// The `stat` after the name, of a process and all its descendants.
 fn family(pid: u32) -> io::Result<Vec<String>> {
     let mut all = HashMap::new();
     for entry in fs::read_dir("/proc")? {
@@ -46,13 +46,12 @@ fn family(pid: u32) -> io::Result<Vec<String>> {
     Ok(found.into_iter().map(|(_, stat)| stat).collect())
 }
 
-/// The sum of some fields of a `stat`, counted from behind the name.
+/// Sums fields of a `stat`, counted after the name.
 fn number(stat: &str, fields: Range<usize>) -> u64 {
     let fields = stat.split_ascii_whitespace().skip(fields.start).take(fields.len());
     fields.filter_map(|field| field.parse::<u64>().ok()).sum()
 }
 
-/// The thread's processor time from the window's start to its end.
 #[derive(Debug, Default)]
 pub(crate) struct WindowCpu {
     start: Option<Duration>,
@@ -60,7 +59,6 @@ pub(crate) struct WindowCpu {
 }
 
 impl WindowCpu {
-    /// Reads the processor time at the start and at the end of the window.
     #[inline]
     pub(crate) fn update(&mut self, now: u64, window: (u64, u64)) {
         if self.end.is_some() || now < window.0 {

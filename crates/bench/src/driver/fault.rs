@@ -6,16 +6,14 @@ use xdr::Malformed;
 
 use crate::error::Error;
 
-/// A wrong reply.
 #[derive(Debug)]
 pub(crate) enum Fault {
-    /// Counted; the load continues.
+    /// The load continues.
     Counted { what: String, detail: String },
-    /// Ends the load.
+    /// The load ends.
     Fatal(Error),
 }
 
-/// The reason why a call is not done.
 #[derive(Debug)]
 pub(crate) enum ReplyError {
     /// The server asks for the call again later.
@@ -36,7 +34,6 @@ impl From<Fault> for ReplyError {
 }
 
 impl ReplyError {
-    /// The error for a rejected call; `refused` describes a status.
     pub(crate) fn new(rejection: Rejection, refused: impl FnOnce(String) -> Fault) -> Self {
         match rejection {
             Rejection::Later => Self::Later,

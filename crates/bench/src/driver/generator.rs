@@ -1,4 +1,4 @@
-//! The interface of the code that decides which call of a connection is next, and when.
+//! The interface that decides which call of a connection is next, and when.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,25 +11,24 @@ use super::counters::OpCounters;
 use super::fault::{Fault, check_accepted};
 use crate::error::Error;
 
-/// The load of one connection, made by workers that each have one operation at a time.
+/// The load of one connection. Each worker has one operation at a time.
 ///
-/// The driver calls it at the beginning, when a timer is due and when a reply has come; it puts what follows
-/// from that into `calls`, arms timers for what is to begin later, and counts.
+/// The driver calls the generator at the beginning, when a timer is due and when a reply arrives. The
+/// generator puts new calls into `calls`, arms timers for later operations, and counts.
 pub(crate) trait Generator: Send {
-    /// The load begins: operations that begin at once, timers of the others.
+    /// Begins the load: starts the first operations, and arms timers for the others.
     fn start(&mut self, calls: &mut Calls, context: &mut RunContext);
 
-    /// The operation of a worker is due.
     fn begin(&mut self, worker: usize, due: u64, calls: &mut Calls, context: &mut RunContext);
 
-    /// The load ends, and no operation begins any more: timers are gone. What is to be left behind in order is
-    /// called for here, and where a reply comes later, then.
+    /// Ends the load: no operation begins any more, and timers are gone. The generator makes the calls that
+    /// clean up, here or when later replies arrive.
     fn end(&mut self, _calls: &mut Calls, _context: &mut RunContext) {}
 
-    /// Takes the reply to the call in `slot`.
+    /// Handles the reply to the call in `slot`.
     ///
     /// # Errors
-    /// What no server may send, or wrong data. What the server refuses is counted instead.
+    /// The reply violates the protocol, or contains wrong data. Refused calls are counted instead.
     fn complete(
         &mut self,
         slot: usize,
@@ -39,16 +38,15 @@ pub(crate) trait Generator: Send {
     ) -> Result<(), Error>;
 }
 
-/// A reply as it came: a record of RPC, or the messages that one frame of SMB holds, in the clear.
+/// One RPC record, or the decrypted messages of one SMB frame.
 #[derive(Debug)]
 pub(crate) struct Reply<'a> {
     pub(crate) bytes: &'a [u8],
-    /// Bytes of a READ's data that the kernel dropped.
     pub(crate) missing: usize,
 }
 
 impl<'a> Reply<'a> {
-    /// The results of an accepted call of RPC.
+    /// Fails unless the RPC call was accepted.
     #[inline]
     pub(crate) fn results(&self) -> Result<Reader<'a>, Fault> {
         let mut results = Reader::new(self.bytes);
@@ -57,7 +55,6 @@ impl<'a> Reply<'a> {
     }
 }
 
-/// The start of a worker's next operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Timer {
     pub(super) due: u64,
@@ -65,13 +62,11 @@ pub(super) struct Timer {
     pub(super) worker: usize,
 }
 
-/// The state of a thread, and its counters.
 #[derive(Debug)]
 pub(crate) struct RunContext {
-    /// The time of the last look at the clock.
+    /// When the thread last read the clock.
     pub(crate) now: u64,
     pub(crate) counters: OpCounters,
-    /// The connection whose generator is called.
     pub(super) connection: usize,
     timers: BinaryHeap<Reverse<Timer>>,
 }
@@ -81,22 +76,21 @@ impl RunContext {
         Self { now: 0, counters, connection: 0, timers: BinaryHeap::new() }
     }
 
-    /// Calls [`Generator::begin`] at `due`, unless the load ends before.
+    /// Calls [`Generator::begin`] at `due`, unless the load ends first.
     #[inline]
     pub(crate) fn arm(&mut self, due: u64, worker: usize) {
         self.timers.push(Reverse(Timer { due, connection: self.connection, worker }));
     }
 
-    /// Whether no further operation begins.
     #[inline]
     pub(crate) fn is_ending(&self) -> bool {
         self.now >= self.counters.clock.end
     }
 
-    /// Counts an operation that the generator began late although it could begin at `could`.
+    /// Counts an operation that began late although it could begin at `could`.
     #[inline]
     pub(crate) fn count_lateness(&mut self, could: u64) {
-        /// Delay from which an operation counts as late.
+        /// A longer delay counts as late.
         const LATE_NS: u64 = 1_000_000;
         self.counters.late += u64::from(self.now > could + LATE_NS && self.counters.clock.has(self.now));
     }

@@ -33,13 +33,11 @@ use generator::{Generator, RunContext};
 use poller::Poller;
 use socket::Socket;
 
-/// Longest time without an answer.
 const SILENCE_MAX_NS: u64 = 30 * SECOND_NS;
-/// Time for calls in flight after the end.
 const DRAIN_NS: u64 = 30 * SECOND_NS;
 const EVENTS: usize = 64;
 
-/// The number of threads for the connections: as requested, or one for each processor.
+/// Defaults to one thread for each processor.
 pub(crate) fn threads(connections: usize, wanted: Option<usize>) -> usize {
     let available = thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let share = connections.div_ceil(wanted.unwrap_or(available).min(connections));
@@ -63,6 +61,7 @@ pub(crate) fn run<G: Generator>(
     let drive = |connections| {
         let mut context = RunContext::new(counters.clone());
         let result = drive(connections, &mut context, control);
+        // Ends the other threads too.
         if result.is_err() {
             control.stop();
         }
@@ -130,7 +129,6 @@ fn drive<G: Generator>(
     Ok(())
 }
 
-/// Applies `act` to each connection, and sends the resulting calls.
 fn with_each<G: Generator>(
     epoll: &OwnedFd,
     connections: &mut [Connection<G>],
@@ -145,13 +143,14 @@ fn with_each<G: Generator>(
     Ok(())
 }
 
-/// Begins due operations on each connection and sends them; returns whether there were any.
+/// Returns whether any operation was due.
 fn begin_due<G: Generator>(
     epoll: &OwnedFd,
     connections: &mut [Connection<G>],
     context: &mut RunContext,
     begun: &mut Vec<usize>,
 ) -> Result<bool, Error> {
+    // Timers that become due meanwhile wait for the next round, so that replies get their turn.
     let limit = context.now;
     while let Some(timer) = context.take_due(limit) {
         context.now = context.counters.clock.now();
@@ -165,7 +164,7 @@ fn begin_due<G: Generator>(
     Ok(any)
 }
 
-/// Handles an event of a connection; returns whether anything arrived.
+/// Returns whether anything arrived.
 fn serve<G: Generator>(
     epoll: &OwnedFd,
     connections: &mut [Connection<G>],
@@ -200,6 +199,7 @@ fn check_timeouts<G>(
     if waiting > 0 {
         return Err(Error::Protocol(format!("{waiting} calls were not answered within 30 s")));
     }
+    // Without a call in flight, silence is no fault of the server.
     *heard = now;
     Ok(())
 }

@@ -11,14 +11,12 @@ use rustix::time::{
 use super::counters::Clock;
 use crate::error::Error;
 
-/// Longest wait without an event.
 const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
-/// The timer's number among the events; no socket has a number this large.
+/// Larger than any socket's number.
 const TIMER: u64 = u64::MAX;
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// A timer among watched sockets.
 #[derive(Debug)]
 pub(crate) struct Poller {
     timer: OwnedFd,
@@ -36,7 +34,7 @@ impl Poller {
         made().map_err(|errno: Errno| Error::io("make a timer")(errno.into()))
     }
 
-    /// Waits for an event, for `due`, or a tenth of a second; returns the number of events.
+    /// Waits for an event, for `due`, or for a tenth of a second. Returns the number of events.
     pub(crate) fn wait(
         &mut self,
         epoll: &OwnedFd,

@@ -24,7 +24,6 @@ impl Socket {
         Ok(Self { stream, blocked: false })
     }
 
-    /// Watches sockets, each under its number.
     pub(crate) fn watch<'a>(sockets: impl Iterator<Item = &'a Self>) -> Result<OwnedFd, Error> {
         let watched = || {
             let epoll = epoll::create(CreateFlags::CLOEXEC)?;
@@ -36,7 +35,8 @@ impl Socket {
         watched().map_err(|errno: Errno| Error::io("watch sockets")(errno.into()))
     }
 
-    /// Receives once; returns whether anything arrived. The error of a closed connection names the calls in flight.
+    /// Receives once. Returns whether anything arrived. The error of a closed connection names the calls in
+    /// flight.
     #[inline]
     pub(crate) fn receive(&self, inbox: &mut Inbox, in_flight: usize) -> Result<bool, Error> {
         match inbox.receive(&self.stream) {
@@ -50,7 +50,7 @@ impl Socket {
         }
     }
 
-    /// Sends as much as the socket takes; while it is full, `epoll` watches it under `number`.
+    /// Sends as much as the socket takes. `epoll` watches a full socket under `number`.
     #[inline]
     pub(crate) fn flush(
         &mut self,

@@ -19,17 +19,14 @@ use crate::driver::connection::Connection;
 use crate::error::Error;
 use crate::job::Job;
 
-/// Bytes of a reply besides data.
 const REPLY_OVERHEAD: usize = 1024;
 
-/// A client's name, and its address among several of the target.
 #[derive(Debug)]
 pub(super) struct EdaClient {
     pub(super) name: String,
     pub(super) endpoint: Option<String>,
 }
 
-/// All clients, with their connections in the order of the clients.
 pub(super) struct Connected {
     pub(super) connections: Vec<Connection<ProcessGenerator>>,
     pub(super) clients: Vec<EdaClient>,
@@ -61,14 +58,13 @@ pub(super) fn connect(
     Ok(Connected { connections, clients, leases })
 }
 
-/// One connection of a client, and the protocol on it.
 struct ClientConnection {
     stream: TcpStream,
     dialect: Dialect,
     channel: Option<Channel>,
 }
 
-/// Opens the connections of a client. Over NFSv4 each of its workers has a slot in its session.
+/// Over NFSv4 each worker has a slot in the client's session.
 fn attach(
     target: &Target,
     identity: &Identity,
@@ -100,7 +96,7 @@ fn attach(
     Ok(connected)
 }
 
-/// Attaches a client over SMB: sessions with as many connections as the target allows.
+/// Sessions have as many connections as the target allows.
 fn over_smb(
     target: &Target,
     identity: &Identity,

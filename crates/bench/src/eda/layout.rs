@@ -23,25 +23,21 @@ use crate::pattern::{self, FileOffset, Payload};
 use wire_client::Target;
 use wire_client::{Client, DirEntry, Handle, Identity, TransferLimits};
 
-/// The directory of the export that holds everything.
+/// A directory of the export; it holds everything.
 const TOP: &str = "plimsoll-bench";
-/// The directory of the job sets.
 const EDA: &str = "eda";
-/// The directory of a process for empty files and directories.
+/// A process's directory for empty files and directories.
 const SCRATCH: &str = "new";
-/// Clients that lay out files in parallel.
 const CLIENTS_MAX: usize = 32;
 const WRITE_MAX: u32 = 1 << 20;
-/// The weight of a file in the progress besides its bytes.
+/// The weight of a file in the progress, besides its bytes.
 const FILE_COST: u64 = 16 << 10;
 const PROGRESS: Duration = Duration::from_millis(20);
 
-/// The files of job sets on a target.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout<'a> {
     pub(super) target: &'a Target,
     pub(super) identity: &'a Identity,
-    /// The numbers of the job sets among those of all generators.
     pub(super) sets: &'a [u32],
     pub(super) scale: u32,
     pub(super) seed: u64,
@@ -55,26 +51,25 @@ struct ProcessDirs {
     scratch: Handle,
 }
 
-/// Lays out one directory.
 #[derive(Debug)]
 struct DirectoryFiller<'a> {
     client: &'a mut Client,
     role: &'static Role,
-    /// The payload of WRITEs, allocated with the first.
     transfer: usize,
     seed: u64,
     payload: Option<Payload>,
-    /// Bytes of files and [`FILE_COST`]s that all fillers have done.
+    /// Progress of all fillers: bytes of files, and [`FILE_COST`] for each file.
     done: &'a AtomicU64,
 }
 
-/// The number of a process among those of all job sets.
+/// Unique among all job sets.
 pub(super) fn process_number(set: u32, process: usize) -> u64 {
     u64::from(set) * PROCESSES as u64 + process as u64
 }
 
 impl Layout<'_> {
-    /// Creates missing and wrong files. Returns the files of the processes, set by set, and the server's limits.
+    /// Creates missing and wrong files. Returns the files of the processes, set by set, and the server's
+    /// limits.
     pub(super) fn set(
         &self,
         progress: &mut dyn FnMut(f64),
@@ -109,7 +104,7 @@ impl Layout<'_> {
         Ok((populations, info))
     }
 
-    /// Removes the files of all job sets of all generators.
+    /// Covers all job sets of all generators.
     pub(super) fn clear(&self) -> Result<(), Error> {
         let mut client = Client::mount(self.target, self.identity)?;
         let top = match client.walk(TOP) {
@@ -125,7 +120,7 @@ impl Layout<'_> {
         Ok(client.remove_dir(&top, EDA)?)
     }
 
-    /// Runs all jobs with many clients; returns the results in the jobs' order. Calls `tell` at intervals.
+    /// Runs all jobs with many clients. Returns the results in the jobs' order. Calls `tell` at intervals.
     fn in_parallel<J: Sync, R: Send>(
         &self,
         jobs: &[J],
@@ -194,7 +189,7 @@ impl ProcessDirs {
         role_of(self.process).0
     }
 
-    /// The number of a file in its data, different for all files of all job sets, and the same at any scale.
+    /// The number of a file in its data: unique over all job sets, and equal at any scale.
     fn number(&self, file: usize) -> u64 {
         process_number(self.set, self.process) * 1000 + file as u64
     }
@@ -203,7 +198,6 @@ impl ProcessDirs {
         FileOffset { file: u32::try_from(self.number(file)).unwrap_or(u32::MAX), offset }
     }
 
-    /// Combines the fillers' results.
     fn population(self, scale: u32, filled: &mut impl Iterator<Item = Vec<Handle>>) -> Population {
         let role = self.role();
         let mut directories: Vec<_> =
@@ -215,7 +209,7 @@ impl ProcessDirs {
 }
 
 impl DirectoryFiller<'_> {
-    /// Lays out the directory's files; returns their handles in the order of their numbers.
+    /// Returns the handles in the order of the file numbers.
     fn fill(mut self, dirs: &ProcessDirs, at: usize, scale: u32) -> Result<Vec<Handle>, Error> {
         let directory = &dirs.directories[at];
         let listed = self.client.list(directory)?;
@@ -238,7 +232,7 @@ impl DirectoryFiller<'_> {
         Ok(handles)
     }
 
-    /// The handle of a usable file; removes an unusable one.
+    /// Removes an unusable file and returns `None`.
     fn take_usable(
         &mut self,
         directory: &Handle,

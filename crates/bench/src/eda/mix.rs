@@ -23,26 +23,18 @@ pub(crate) const TRANSFER_MAX: u32 = 44 * KIB;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Operation {
-    /// Query of a file's attributes.
     Stat,
-    /// Query of a file's permissions.
     Access,
-    /// Write at a random offset of a small file.
     RandomWrite,
-    /// Rewrite of a small file.
     WriteFile,
-    /// Read at a random offset of a small file.
     RandomRead,
     ReadFile,
     Create,
     Mkdir,
     Unlink,
-    /// Removal of a small file with data.
     UnlinkFull,
     Chmod,
-    /// Read of the next part of a large file.
     SequentialRead,
-    /// Write of the next part of a large file.
     SequentialWrite,
 }
 
@@ -63,7 +55,6 @@ impl Operation {
         Self::SequentialWrite,
     ];
 
-    /// The name in results.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Stat => "stat",
@@ -96,8 +87,7 @@ impl Operation {
         }
     }
 
-    /// Bytes of the operation; the highest bit of `draw` is pseudo-random. A sequential operation ends at the file's
-    /// end.
+    /// The highest bit of `draw` must be pseudo-random. A sequential operation ends at the end of the file.
     pub(crate) fn bytes(self, draw: u64) -> u32 {
         match self {
             Self::RandomWrite if draw >> 63 == 0 => 4 * KIB,
@@ -116,13 +106,11 @@ impl Operation {
     }
 }
 
-/// The operations of one kind of process.
 #[derive(Debug)]
 pub(crate) struct Role {
-    /// The letter before the process number in directory names.
+    /// Precedes the process number in directory names.
     pub letter: char,
     pub processes: usize,
-    /// Operations a second of each process.
     pub rate: u32,
     /// The number of each operation in a hundred.
     pub mix: &'static [(Operation, usize)],
@@ -130,7 +118,7 @@ pub(crate) struct Role {
     pub directories: usize,
     /// Files of each process at a `file_scale` of 1.
     pub files: usize,
-    /// The least number of files for the mix.
+    /// The mix needs at least this many files.
     files_min: usize,
 }
 
@@ -168,10 +156,10 @@ pub(crate) static BACKEND: Role = Role {
     files_min: 2,
 };
 
-/// Processes of a job set: those of the frontend, then those of the backend.
+/// Processes of a job set: first those of the frontend, then those of the backend.
 pub(crate) const PROCESSES: usize = 5;
 
-/// The role of a process in its set, and its number in the role.
+/// The role of a process in its set, and the index in the role.
 pub(crate) fn role_of(process: usize) -> (&'static Role, usize) {
     match process.checked_sub(FRONTEND.processes) {
         None => (&FRONTEND, process),
@@ -180,15 +168,15 @@ pub(crate) fn role_of(process: usize) -> (&'static Role, usize) {
 }
 
 impl Role {
-    /// Files of each process at a scale in thousandths.
+    /// Files of each process; the scale is in thousandths.
     pub(crate) fn files_at(&self, scale_thousandths: u32) -> usize {
         let scaled = self.files as u64 * u64::from(scale_thousandths) / 1000;
         usize::try_from(scaled).unwrap_or(usize::MAX).max(self.files_min)
     }
 }
 
-/// Bytes of a job set's files: 9.81 GiB at a scale of 1000 thousandths. The 11.05 GiB in the method are the space to
-/// reserve.
+/// Bytes of a job set's files: 9.81 GiB at a scale of 1000 thousandths. The 11.05 GiB of the method are the
+/// space to reserve.
 pub(crate) fn bytes_per_set(scale_thousandths: u32) -> u64 {
     let bytes = |role: &Role| (role.processes * role.files_at(scale_thousandths)) as u64 * role.file_bytes;
     bytes(&FRONTEND) + bytes(&BACKEND)

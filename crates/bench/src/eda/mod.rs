@@ -45,10 +45,8 @@ use wire_client::nfs4::lease::LeaseKeeper;
 use wire_client::{Identity, TransferLimits};
 use wire_client::{Target, Version};
 
-/// The range of the file scale, in thousandths.
 pub(crate) const FILE_SCALES: std::ops::RangeInclusive<u32> = 1..=1000;
 
-/// Job sets with files and connected clients.
 #[derive(Debug)]
 pub struct Prepared {
     /// Declared before the sessions: connections close first.
@@ -121,7 +119,6 @@ impl Prepared {
         Ok(self.part(control, counters))
     }
 
-    /// The part of the result from the threads' counters and from those of the connections.
     fn part(&self, control: &Control, counters: OpCounters) -> Part {
         let (start, end) = control.window();
         if control.is_stopped() || end == u64::MAX {
@@ -189,10 +186,10 @@ fn operations(counters: &OpCounters) -> Vec<Counted> {
     Operation::ALL.iter().filter_map(counted).collect()
 }
 
-/// Removes the files of all job sets of all generators.
+/// Covers all job sets of all generators.
 ///
 /// # Errors
-/// The server says no, or nothing.
+/// The server refuses, or does not answer.
 pub fn clear(target: &Target, identity: &Identity) -> Result<(), Error> {
     Layout { target, identity, sets: &[], scale: 0, seed: 0 }.clear()
 }
@@ -219,7 +216,7 @@ fn check(job: &Job) -> Result<(), Error> {
     Ok(())
 }
 
-/// The index of this generator's client for a job set, if it has it.
+/// `None` if the job set belongs to another generator.
 fn client_of(set: u32, job: &Job) -> Option<usize> {
     let client = usize::try_from(set).unwrap_or(usize::MAX) % job.clients_total;
     client.checked_sub(job.first_client).filter(|&client| client < job.clients)

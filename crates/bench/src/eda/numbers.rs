@@ -1,4 +1,4 @@
-//! The numbers under which calls are counted, and their names, in each version.
+//! Numbers and names of procedures, operations and requests, under which calls are counted.
 
 use wire_client::Version;
 use wire_client::call::Call;
@@ -6,7 +6,6 @@ use wire_client::nfs3::call::procedure;
 use wire_client::nfs4::call::operation;
 use wire_client::smb::call::command;
 
-/// The number of a call's procedure, operation or request.
 pub(super) fn number(call: &Call<'_>, version: Version) -> u32 {
     match version {
         Version::V3 => procedure(call.kind()).0,
@@ -15,7 +14,6 @@ pub(super) fn number(call: &Call<'_>, version: Version) -> u32 {
     }
 }
 
-/// The name of a call's procedure, operation or request.
 pub(super) fn name(call: &Call<'_>, version: Version) -> String {
     match version {
         Version::V3 => format!("{:?}", procedure(call.kind())),

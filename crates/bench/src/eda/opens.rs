@@ -1,4 +1,4 @@
-//! The files that a process has open over NFSv4 and SMB: a small one during an operation, and those of its streams
+//! The open files of a process over NFSv4 and SMB: a small file during an operation, and the files of streams
 //! until their end.
 
 use nfs_wire::v4::ShareAccess;
@@ -12,18 +12,15 @@ use wire_client::call::OpenId;
 /// writes. Each has its own open owner, so that two opens of one file stay separate.
 pub(super) const OPEN_SLOTS: usize = 3;
 
-/// The open files of a process.
 #[derive(Debug, Default)]
 pub(super) struct Opens([Option<OpenFile>; OPEN_SLOTS]);
 
-/// An open file, and its identifier at the server.
 #[derive(Clone, Debug)]
 pub(super) struct OpenFile {
     pub file: Handle,
     pub id: OpenId,
 }
 
-/// The slot of an operation's file.
 pub(super) fn open_slot_of(operation: Operation) -> usize {
     match operation {
         Operation::SequentialRead => 1,
@@ -42,7 +39,7 @@ pub(super) fn open_slot_of(operation: Operation) -> usize {
     }
 }
 
-/// The access with which an operation opens its file; `None` where it opens none in this version.
+/// `None` if the operation opens no file in this version.
 pub(super) fn access_of(operation: Operation, version: Version) -> Option<ShareAccess> {
     match (version, operation) {
         (Version::V3, _) => None,
@@ -70,7 +67,7 @@ impl Opens {
         self.0[place] = None;
     }
 
-    /// The first of so many places with an open file.
+    /// The first of `places` slots with an open file.
     pub(super) fn first(&self, places: usize) -> Option<usize> {
         self.0[..places].iter().position(Option::is_some)
     }

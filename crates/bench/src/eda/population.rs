@@ -12,49 +12,47 @@ use wire_client::Handle;
 
 /// Empty files at the start, for unlink.
 pub(super) const SPARE: u32 = 4;
-/// Directories that mkdir may leave.
+/// Directories that mkdir may leave behind.
 const DIRECTORIES_KEPT: usize = 8;
 
-/// The content of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Content {
     Full,
-    /// Less than all data.
     Empty,
     Missing,
 }
 
-/// A file of the layout.
 #[derive(Clone, Debug)]
 pub(super) struct File {
-    /// The handle; of a removed file, the last one.
+    /// Outdated if the file was removed.
     pub handle: Handle,
     pub content: Content,
-    /// The end of the attributes' lifetime, in nanoseconds after the beginning.
+    /// When cached attributes expire, in nanoseconds after the beginning.
     pub known_until: u64,
-    /// Whether the client knows the permissions, while it knows the attributes.
+    /// Whether the client knows the permissions. Valid only while the attributes are known.
     pub access_known: bool,
 }
 
-/// The position of a sequential stream.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cursor {
     pub file: usize,
-    /// The offset in the file; at zero the next operation chooses another file.
+    /// At zero, the next operation chooses another file.
     pub offset: u64,
-    /// The byte up to which the gathered calls have moved data.
+    /// The gathered calls have moved data up to this byte.
     pub moved: u64,
 }
 
 impl Cursor {
-    /// The READ that makes `count` more bytes available, in calls of `gather` bytes: offset and length.
+    /// The READ that makes `count` more bytes available, in calls of `gather` bytes. Returns offset and
+    /// length.
     pub(super) fn ahead(&self, count: u32, gather: u32, file_bytes: u64) -> (u64, u32) {
         let missing = (self.offset + u64::from(count)).saturating_sub(self.moved);
         let bytes = missing.next_multiple_of(u64::from(gather)).min(file_bytes - self.moved);
         (self.moved, u32::try_from(bytes).unwrap_or(u32::MAX))
     }
 
-    /// The WRITE that is due after `count` more bytes: whole calls, and the rest at the file's end or before a COMMIT.
+    /// The WRITE that is due after `count` more bytes. Whole calls only, except at the file's end or before a
+    /// COMMIT.
     pub(super) fn behind(&self, count: u32, gather: u32, file_bytes: u64, commits: bool) -> (u64, u32) {
         let end = self.offset + u64::from(count);
         let waiting = end.saturating_sub(self.moved);
@@ -63,7 +61,7 @@ impl Cursor {
         (self.moved, u32::try_from(bytes).unwrap_or(u32::MAX))
     }
 
-    /// Advances by an operation; wraps at the end of the file.
+    /// Wraps at the end of the file.
     pub(super) fn pass(&mut self, count: u32, file_bytes: u64) {
         self.offset = (self.offset + u64::from(count)) % file_bytes;
         if self.offset == 0 {
@@ -72,32 +70,24 @@ impl Cursor {
     }
 }
 
-/// The files of a process.
 #[derive(Clone, Debug)]
 pub(super) struct Population {
     pub role: &'static Role,
     /// The number of the first file in its data ([`crate::pattern`]).
     pub number: u32,
-    /// The directories; file `i` is in directory `i` modulo their number.
+    /// File `i` is in directory `i` modulo their number.
     pub directories: Vec<Handle>,
-    /// The directory for empty files and directories.
     pub scratch: Handle,
     pub files: Vec<File>,
-    /// Removed files, in the order of their removal.
     pub missing: VecDeque<usize>,
-    /// Files to be filled again.
     pub empty: VecDeque<usize>,
-    /// Serials of empty files in the scratch directory.
     pub spare: VecDeque<u32>,
-    /// Serials of directories in the scratch directory.
     pub made: VecDeque<u32>,
-    /// The number of the next one to be made there.
     pub serial: u32,
     pub reading: Cursor,
     pub writing: Cursor,
 }
 
-/// A name of a letter and a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Name {
     bytes: [u8; 12],
@@ -105,7 +95,7 @@ pub(super) struct Name {
 }
 
 impl Population {
-    /// The files after the layout: all full, and [`SPARE`] empty ones.
+    /// The state after the layout: all files full, and [`SPARE`] empty ones.
     pub(super) fn new(
         role: &'static Role,
         number: u32,
@@ -139,18 +129,16 @@ impl Population {
         found.map_or(first, |after| (first + after) % self.files.len())
     }
 
-    /// An unused number in the scratch directory.
     pub(super) fn next_serial(&mut self) -> u32 {
         self.serial += 1;
         self.serial - 1
     }
 
-    /// The oldest directory, if there are more than [`DIRECTORIES_KEPT`].
+    /// The oldest directory, if more than [`DIRECTORIES_KEPT`] exist.
     pub(super) fn surplus(&self) -> Option<u32> {
         self.made.front().copied().filter(|_| self.made.len() > DIRECTORIES_KEPT)
     }
 
-    /// The name of a file in its directory.
     pub(super) fn name_of(&self, file: usize) -> Name {
         Name::new(b'f', u32::try_from(file / self.role.directories).unwrap_or(u32::MAX))
     }
@@ -161,7 +149,6 @@ impl Population {
 }
 
 impl Name {
-    /// A name of `letter` and at least two digits.
     pub(super) fn new(letter: u8, number: u32) -> Self {
         let mut name = Self { bytes: [b'0'; 12], start: 12 };
         let mut rest = number;
@@ -175,7 +162,6 @@ impl Name {
         name
     }
 
-    /// The name, in ASCII.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes[self.start..]
     }
@@ -185,7 +171,7 @@ impl Name {
     }
 }
 
-/// A number below `count`, uniformly by `draw`.
+/// Uniform in `draw`, below `count`.
 #[inline]
 pub(super) fn choose(draw: u64, count: usize) -> usize {
     usize::try_from(draw % count.max(1) as u64).unwrap_or(0)

@@ -1,4 +1,4 @@
-//! The schedule of a process: the same for the same seed, job set and process, whatever the server does.
+//! The schedule of a process. It depends on seed, job set and process alone, not on the server.
 
 use report::result::Direction;
 
@@ -9,11 +9,10 @@ const SECOND_NS: u64 = 1_000_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Planned {
-    /// The due time, in nanoseconds after the beginning.
+    /// In nanoseconds after the beginning.
     pub due: u64,
     pub operation: Operation,
     pub bytes: u32,
-    /// Whether a COMMIT ends the operation.
     pub commits: bool,
     /// Pseudo-random bits that choose the object.
     pub draw: u64,
@@ -31,12 +30,12 @@ pub(super) struct Schedule {
     random: Random,
     mix: Vec<Operation>,
     number: u64,
-    /// The offset of the process's intervals from those of process 0.
+    /// Shifts the process's intervals against those of process 0.
     phase: u64,
 }
 
 impl Schedule {
-    /// The schedule of a process, numbered through all job sets.
+    /// `process` is unique over all job sets.
     pub(super) fn new(role: &'static Role, seed: u64, process: u64) -> Self {
         let mut random = Random::new(seed.wrapping_mul(0x1_0000_0001).wrapping_add(process));
         let phase = random.below(SECOND_NS / u64::from(role.rate));
@@ -70,7 +69,6 @@ mod tests {
 
     const HOUR: u64 = 3600;
 
-    /// The first operations of process 0 with seed 1.
     const KNOWN: [(u64, Operation); 3] =
         [(8_718_659, Operation::Mkdir), (16_267_281, Operation::Access), (25_038_623, Operation::WriteFile)];
 

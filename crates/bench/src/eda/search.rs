@@ -1,26 +1,25 @@
-//! The points of a load curve: short probes find the capacity of the server, then ten equal steps lead up to it, then
+//! The points of a load curve. Short probes find the server's capacity, ten equal steps lead up to it, and
 //! further points narrow the knee.
 
 use report::curve::{Curve, CurvePoint, MEAN_MAX_MS, ascending_points, next_job_sets};
 
 pub(crate) const STEPS: u32 = 10;
-/// The part of its number within which a probe is precise enough.
+/// A probe is precise enough within its number divided by this.
 const PROBE_CLOSE: u32 = 16;
 
-/// The next step of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// A short probe of this many job sets; then [`Search::probed`].
+    /// A short probe of this many job sets. [`Search::probed`] follows.
     Probe(u32),
-    /// A measurement of this many job sets; then [`Search::measured`].
+    /// A measurement of this many job sets. [`Search::measured`] follows.
     Measure(u32),
     Done,
 }
 
-/// The state of a search for the curve. The caller measures the point from [`Search::next`] and reports the result.
+/// The state of a search for the curve. The caller measures the point from [`Search::next`] and reports the
+/// result.
 #[derive(Clone, Debug)]
 pub(crate) struct Search {
-    /// The most job sets that fit on the target.
     limit: u32,
     granularity: u32,
     /// The most job sets that a probe found valid, and the fewest that one found invalid.
@@ -30,7 +29,7 @@ pub(crate) struct Search {
 }
 
 impl Search {
-    /// A search up to `limit` job sets, whose refined points are multiples of `granularity`.
+    /// Refined points are multiples of `granularity`.
     pub(crate) fn new(limit: u32, granularity: u32) -> Self {
         Self { limit, granularity, good: 0, bad: None, points: Vec::new() }
     }
@@ -53,7 +52,6 @@ impl Search {
         sets.map_or(Step::Done, Step::Measure)
     }
 
-    /// Notes whether a probe was valid.
     pub(crate) fn probed(&mut self, job_sets: u32, valid: bool) {
         if valid {
             self.good = self.good.max(job_sets);
@@ -67,12 +65,11 @@ impl Search {
         self.points.push(CurvePoint { refined, ..point });
     }
 
-    /// The points measured so far.
     pub(crate) fn curve(&self) -> Curve {
         Curve::new(self.points.clone())
     }
 
-    /// The reason why the curve has fewer valid points than steps, if it has.
+    /// `None` if the curve has a valid point for every step.
     pub(crate) fn shortfall(&self) -> Option<String> {
         let (curve, steps) = (self.curve(), self.steps().len());
         let valid = curve.valid().len();
@@ -89,7 +86,7 @@ impl Search {
         Some(format!("the curve has {valid} valid points instead of {STEPS}: {why}"))
     }
 
-    /// The next probe: doubles the number until it is too large, then bisects.
+    /// Doubles the number until it is too large, then bisects.
     fn next_probe(&self) -> Option<u32> {
         match self.bad {
             None if self.good >= self.limit => None,
@@ -99,7 +96,7 @@ impl Search {
         }
     }
 
-    /// The equal steps; one step if not even one job set is valid, to show the reason.
+    /// A single step if not even one job set is valid, to show the reason.
     fn steps(&self) -> Vec<u32> {
         ascending_points(self.good.max(1).min(self.limit), STEPS)
     }
@@ -110,7 +107,7 @@ mod tests {
     use super::*;
     use report::curve::{Time, Times};
 
-    /// Searches the curve of a server that carries `carries` job sets, up to `fast` of them below 2 ms.
+    /// The server carries `carries` job sets, up to `fast` of them below 2 ms.
     fn run(limit: u32, carries: u32, fast: u32) -> (Search, Vec<u32>, Vec<u32>) {
         let mut search = Search::new(limit, 1);
         let (mut probes, mut measured) = (Vec::new(), Vec::new());

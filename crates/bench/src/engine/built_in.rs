@@ -17,9 +17,8 @@ use crate::machine::{UsageSampler, co_located};
 use wire_client::{Client, Identity};
 use wire_client::{Target, Version};
 
-/// Bytes of a job after which its unstable writes are committed.
+/// Unstable writes of a job are committed after this many bytes.
 pub const COMMIT_EVERY: u64 = 16 << 20;
-/// Small files of a job that opens and reads them.
 pub(crate) const SMALL_FILES: u64 = 64;
 /// The golden section of 2^64, which keeps the starts of repetitions apart.
 const APART: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -30,15 +29,14 @@ pub struct BuiltIn {
     target: Target,
     caller: Caller,
     laid_out: LaidOut,
-    /// The files that were read last, which the server caches if they fit.
+    /// The server caches the files that were read last, if they fit.
     warmed: Option<Files>,
     prepared: Option<Ready>,
 }
 
-/// Data files: the first, the count, and the bytes of each and of its units.
+/// The first file, the count, bytes of each file, and bytes of each unit.
 type Files = (u32, usize, u64, usize);
 
-/// The files and connections of a prepared job.
 #[derive(Debug)]
 enum Ready {
     Load(Box<Plan>, Box<Prepared>),
@@ -46,7 +44,7 @@ enum Ready {
 }
 
 impl BuiltIn {
-    /// An engine for `target`. Sends nothing yet.
+    /// Sends nothing yet.
     pub fn new(target: Target, caller: Caller) -> Self {
         Self { target, caller, laid_out: LaidOut::new(), warmed: None, prepared: None }
     }
@@ -56,7 +54,6 @@ impl BuiltIn {
         Identity { privileged_port, nt_hash, ..Identity::new(uid, gid) }
     }
 
-    /// Queries the facts of the target.
     fn look(&self) -> Result<TargetFacts, Error> {
         let mut client = Client::mount(&self.target, &self.identity())?;
         let limits = client.limits()?;
@@ -74,7 +71,6 @@ impl BuiltIn {
         })
     }
 
-    /// The protection and channels of a share.
     fn smb(&self) -> Option<SmbFacts> {
         let Version::Smb(protection) = self.target.version else { return None };
         Some(SmbFacts {
@@ -85,7 +81,7 @@ impl BuiltIn {
         })
     }
 
-    /// The target, in the version that a job requests.
+    /// Uses the version that the job requests. Fails if the target does not speak it.
     fn target_for(&self, job: &Job) -> Result<Target, Error> {
         let is_share = self.target.version.is_smb();
         let version = match job.protocol {

@@ -7,21 +7,18 @@ use crate::job::Control;
 use crate::job::Job;
 use crate::machine::machine_facts;
 
-/// A generator of load.
 pub trait Engine: Send {
-    /// The facts of the target.
-    ///
     /// # Errors
-    /// The target cannot be reached, or is none.
+    /// The target is invalid or out of reach.
     fn facts(&mut self) -> Result<TargetFacts, Error>;
 
-    /// The machine of the generator; by default this one.
+    /// This machine by default.
     fn machine(&self) -> Machine {
         machine_facts()
     }
 
-    /// Creates the missing files of the job's own clients, verifies a sample of the existing ones, and connects.
-    /// `progress` receives the share done.
+    /// Creates the missing files of the job's own clients, verifies a sample of the existing ones, and
+    /// connects. `progress` receives the share done.
     ///
     /// # Errors
     /// The job is impossible.
@@ -33,7 +30,7 @@ pub trait Engine: Send {
     /// There is no valid result. Refused calls are counted instead.
     fn run(&mut self, control: &Control) -> Result<Part, Error>;
 
-    /// Whether the window may be set while the load runs.
+    /// Whether a window may be set while the load runs.
     fn accepts_late_window(&self) -> bool;
 
     /// Removes the files.

@@ -17,7 +17,7 @@ pub use built_in::{BuiltIn, COMMIT_EVERY};
 pub use interface::Engine;
 pub use path::Path;
 
-/// The mount of a directory without symbolic links in its path, and the address of its server if known.
+/// `directory` must not contain symbolic links. Also returns the server's address if known.
 ///
 /// # Errors
 /// The kernel does not list its mounts.
@@ -27,11 +27,10 @@ pub fn mounted(directory: &std::path::Path) -> Result<(MountFacts, Option<IpAddr
     Ok((mount, server))
 }
 
-/// The engine for a target: `nfs://HOST[:PORT]/EXPORT`, `smb://USER@HOST[:PORT]/SHARE`, or a directory of a mounted
-/// file system.
+/// Opens `nfs://HOST[:PORT]/EXPORT`, `smb://USER@HOST[:PORT]/SHARE`, or a directory of a mounted file system.
 ///
 /// # Errors
-/// It is neither; for a directory, fio is not installed.
+/// The target is none of these. For a directory: fio is not installed.
 pub fn open(target: &str, caller: &Caller) -> Result<Box<dyn Engine>, Error> {
     if target.contains("://") {
         return Ok(Box::new(BuiltIn::new(target.parse().map_err(Error::Plan)?, caller.clone())));

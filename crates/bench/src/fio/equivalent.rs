@@ -9,7 +9,7 @@ use super::jobs::Jobs;
 /// Bytes of each process where fio uses the existing size.
 const SIZE: u64 = 1 << 30;
 
-/// The equivalent for the runner, a series for each job in turn, and its differences.
+/// The scenario has one series for each job. Also returns the differences from fio.
 pub fn scenario(jobs: &Jobs) -> (Scenario, Vec<String>) {
     let mut differences = Vec::new();
     if jobs.together().any(|set| set.len() > 1) {
@@ -105,7 +105,6 @@ fn differences_of(job: &Job) -> Vec<String> {
     all.into_iter().chain(unknown).collect()
 }
 
-/// Lowercase letters, digits and dashes.
 fn plain(name: &str) -> String {
     let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     name.chars().map(letter).collect()

@@ -7,15 +7,12 @@ use super::options;
 use super::section::Given;
 use super::setting::Setting;
 
-/// fio's default block.
 const BLOCK: u64 = 4096;
 /// The base of `k`, unless `kb_base` is set.
 const KB_BASE: u64 = 1024;
-/// Engines with several operations in flight.
 const ASYNCHRONOUS: [&str; 5] = ["libaio", "io_uring", "io_uring_cmd", "posixaio", "windowsaio"];
-/// Engines with one operation at a time.
 const SYNCHRONOUS: [&str; 7] = ["sync", "psync", "vsync", "pvsync", "pvsync2", "mmap", "splice"];
-/// Variables that fio replaces in a job file when it runs.
+/// fio replaces these variables in a job file when it runs.
 const VARIABLES: [&str; 4] = ["${", "$pagesize", "$mb_memory", "$ncpus"];
 /// Options without an effect on the findings about a job.
 const WITHOUT_CONSEQUENCE: [&str; 34] = [
@@ -153,7 +150,7 @@ pub enum Sync {
 }
 
 impl Job {
-    /// A job from these options in their order; a later one overrides an earlier one.
+    /// A later option overrides an earlier one.
     pub(super) fn new(name: &str, options: &[Given]) -> Result<Self, String> {
         let mut job = Self::unset(name);
         let mut base = KB_BASE;
@@ -184,7 +181,6 @@ impl Job {
         Ok(job)
     }
 
-    /// Resolves options that depend on each other.
     fn finish(&mut self, course: &Course, options: &[Given]) -> Result<(), String> {
         self.read_percent = match self.transfers {
             Transfer::Reads => 100,
@@ -253,12 +249,10 @@ impl Job {
         }
     }
 
-    /// Sets an option; returns false if it is unknown.
     fn set(&mut self, setting: &Setting<'_>, course: &mut Course) -> Result<bool, String> {
         Ok(self.set_work(setting, course)? || self.set_course(setting, course)? || self.set_data(setting)?)
     }
 
-    /// Sets the operations and their offsets.
     fn set_work(&mut self, setting: &Setting<'_>, course: &mut Course) -> Result<bool, String> {
         match setting.spec.name {
             "rw" => (self.transfers, self.is_random) = direction(setting.text()?)?,
@@ -297,7 +291,7 @@ impl Job {
         Ok(true)
     }
 
-    /// Sets the blocks of reads and writes. A missing part keeps its value; a single one applies to both.
+    /// A missing part keeps its value. A single part applies to both directions.
     fn set_blocks(&mut self, sizes: &[Option<u64>]) {
         let reads = sizes.first().copied().flatten();
         let writes = if sizes.len() == 1 { reads } else { sizes[1] };
@@ -305,7 +299,6 @@ impl Job {
         set(&mut self.write_block, writes);
     }
 
-    /// Sets time, rate and output.
     fn set_course(&mut self, setting: &Setting<'_>, course: &mut Course) -> Result<bool, String> {
         match setting.spec.name {
             "rwmixread" => set(&mut course.percent, setting.percent()?),
@@ -327,7 +320,6 @@ impl Job {
         Ok(true)
     }
 
-    /// Sets the data and its synchronization.
     fn set_data(&mut self, setting: &Setting<'_>) -> Result<bool, String> {
         match setting.spec.name {
             "sync" => self.sync = stability(setting.text()?),
@@ -354,8 +346,8 @@ impl Job {
         self.read_percent < 100
     }
 
-    /// The actual operations in flight of each process: one with synchronous engines, and with libaio through the page
-    /// cache, where submission blocks; `None` for unknown engines.
+    /// The actual operations in flight of each process. One with synchronous engines, and with libaio through
+    /// the page cache, where submission blocks. `None` for unknown engines.
     pub fn depth(&self) -> Option<u64> {
         let engine = self.ioengine.as_str();
         if SYNCHRONOUS.contains(&engine) || (engine == "libaio" && !self.direct) {
@@ -375,7 +367,6 @@ impl Job {
         each.checked_mul(self.numjobs)?.checked_mul(self.loops)
     }
 
-    /// Bytes of an operation; of a read, if the job reads.
     pub fn block(&self) -> u64 {
         if self.reads() { self.read_block } else { self.write_block }
     }
@@ -383,18 +374,16 @@ impl Job {
 
 /// Options that are resolved at the end.
 struct Course {
-    /// The percentage of reads in a mix.
     percent: u8,
-    /// `io_size` in percent of `size`.
+    /// In percent of `size`.
     io_percent: Option<u64>,
 }
 
-/// An option as in a job file.
 fn format_option(name: &str, value: Option<&str>) -> String {
     value.map_or(name.to_owned(), |value| format!("{name}={value}"))
 }
 
-/// Sets a given value; keeps the old one otherwise.
+/// `None` keeps the old value.
 fn set<T>(place: &mut T, given: Option<T>) {
     if let Some(given) = given {
         *place = given;

@@ -27,7 +27,7 @@ impl Jobs {
     }
 
     /// # Errors
-    /// As above.
+    /// As [`of_command`](Self::of_command).
     pub fn from_file(text: &str) -> Result<Self, Error> {
         section::job_file(text).and_then(Self::of).map_err(Error::Plan)
     }
@@ -50,8 +50,8 @@ impl Jobs {
         Ok(Self { jobs, sections })
     }
 
-    /// The jobs as a job file for fio's working directory: without `directory`, and with the last part of each file's
-    /// name.
+    /// Formats a job file for fio's working directory: without `directory`, and with the last part of each
+    /// file's name.
     pub(crate) fn in_place(&self) -> String {
         let mut text = String::new();
         for Section { name, options } in &self.sections {
@@ -67,13 +67,12 @@ impl Jobs {
         text
     }
 
-    /// The sets of jobs that run at the same time, in their order.
+    /// Jobs of one set run at the same time.
     pub fn together(&self) -> impl Iterator<Item = &[Job]> {
         self.jobs.chunk_by(|_, next| !next.stonewall)
     }
 }
 
-/// The last part of each of the names between colons.
 fn last_parts(files: &str) -> String {
     let last = |file: &str| file.rsplit('/').next().unwrap_or(file).to_owned();
     files.split(':').map(last).collect::<Vec<_>>().join(":")

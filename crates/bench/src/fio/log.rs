@@ -7,24 +7,22 @@ use report::result::Second;
 
 use crate::error::Error;
 
-/// Milliseconds between lines of the logs; the value of `log_avg_msec`.
+/// Milliseconds between lines of the logs (`log_avg_msec`).
 pub(crate) const LOG_MS: u64 = 1000;
 
-/// The rates of one client's jobs by second.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rates {
     ops: Vec<Track>,
     bytes: Vec<Track>,
 }
 
-/// The rates of one job in one direction: end time in milliseconds since 1970, and rate a second.
+/// One job in one direction. Each rate has its end time, in milliseconds since 1970.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Track {
     is_write: bool,
     rates: Vec<(u64, u64)>,
 }
 
-/// The operations and bytes of a client in the whole window.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Totals {
     pub reads: u64,
@@ -37,7 +35,7 @@ impl Rates {
     /// Reads the logs with this prefix (`write_iops_log`, `write_bw_log`).
     ///
     /// # Errors
-    /// They cannot be read.
+    /// The logs cannot be read.
     pub(crate) fn read(directory: &Path, prefix: &str) -> Result<Self, Error> {
         let mut rates = Self::default();
         let entries = fs::read_dir(directory).and_then(Iterator::collect::<Result<Vec<_>, _>>);
@@ -54,14 +52,14 @@ impl Rates {
         Ok(rates)
     }
 
-    /// The start of the measurement, in milliseconds since 1970.
+    /// In milliseconds since 1970.
     pub(crate) fn start_ms(&self) -> Option<u64> {
         let first = self.ops.iter().filter_map(|track| track.rates.first());
         first.map(|(until, _)| until.saturating_sub(LOG_MS)).min()
     }
 
-    /// The seconds of a window, scaled so that their sums are the totals: the logs have rates at about one-second
-    /// steps.
+    /// Scales the seconds of a window so that their sums are `totals`: the logs contain rates at steps of
+    /// about a second.
     pub(crate) fn seconds(&self, start_ms: u64, length_s: f64, totals: Totals) -> Vec<Second> {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a window's seconds")]
         let count = (length_s.round() as usize).max(1);
@@ -87,7 +85,7 @@ impl Rates {
 }
 
 impl Track {
-    /// The count from the start until then; the last rate continues.
+    /// The count from the start until `until_ms`. The last rate continues.
     fn done(&self, start_ms: u64, until_ms: u64) -> f64 {
         let (mut from, mut done) = (start_ms, 0.0);
         for (at, (until, rate)) in self.rates.iter().enumerate() {
@@ -100,7 +98,7 @@ impl Track {
     }
 }
 
-/// Splits a total into parts: the sums of the first parts follow `done`, and the last part has the rest.
+/// The sums of the first parts follow `done`. The last part gets the rest.
 fn split_total(parts: usize, total: u64, done: impl Fn(usize) -> f64) -> Vec<u64> {
     let mut before = 0;
     let mut part = |number: usize| {
@@ -112,7 +110,7 @@ fn split_total(parts: usize, total: u64, done: impl Fn(usize) -> f64) -> Vec<u64
     (1..=parts).map(&mut part).collect()
 }
 
-/// The tracks of a file with lines `time, value, direction, block size, …`; values are in `unit`.
+/// Parses lines `time, value, direction, block size, …`. Values are in `unit`.
 fn tracks(text: &str, unit: u64) -> Vec<Track> {
     let mut both = [Track::default(), Track { is_write: true, ..Track::default() }];
     for line in text.lines() {

@@ -1,18 +1,16 @@
-//! Numbers, times and switches as fio reads them: fio silently ignores unknown parts of a unit.
+//! Numbers, times and switches as fio reads them. fio silently ignores unknown parts of a unit.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     Number(u64),
-    /// A percentage.
     Share(u64),
     /// A negative number, which fio reads as a very large one.
     Negative,
 }
 
-/// Microseconds in a second.
 pub(super) const SECOND: u64 = 1_000_000;
 
-/// The parts of a number: for reads, writes and trims. A trailing comma gives an empty last part.
+/// The parts for reads, writes and trims. A trailing comma gives an empty last part.
 pub(super) fn parts(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = Some(text);
     std::iter::from_fn(move || {
@@ -24,13 +22,13 @@ pub(super) fn parts(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The part of a text that fio compares with its choices.
+/// fio compares only this part of a text with its choices.
 pub(super) fn word(text: &str) -> &str {
     let end = text.find(',').or_else(|| text.find(':'));
     &text[..end.unwrap_or(text.len())]
 }
 
-/// Bytes: a number with k, m, g, t or p, in powers of `base` (`kb_base`). With `ib` the other base applies: with the
+/// A number with k, m, g, t or p, in powers of `base` (`kb_base`). With `ib` the other base applies: with the
 /// usual 1024, `4k` and `4kb` are 4096 and `4kib` is 4000.
 pub(super) fn bytes(piece: &str, base: u64) -> Option<Part> {
     let number = Digits::of(piece)?;
@@ -49,7 +47,7 @@ pub(super) fn bytes(piece: &str, base: u64) -> Option<Part> {
     number.times(base.checked_pow(u32::try_from(power).ok()?)?)
 }
 
-/// Microseconds; a number without a unit counts `bare` of them.
+/// In microseconds. A number without a unit counts `bare` microseconds each.
 pub(super) fn time(piece: &str, bare: u64) -> Option<Part> {
     let number = Digits::of(piece)?;
     let factor = match time_unit(piece) {
@@ -66,7 +64,7 @@ pub(super) fn time(piece: &str, bare: u64) -> Option<Part> {
     number.times(factor)
 }
 
-/// The number of a switch: hexadecimal with `0x`, otherwise the leading digits.
+/// Hexadecimal with `0x`, otherwise the leading digits.
 pub(super) fn flag(text: &str) -> Option<u64> {
     let number = Digits::of(text).filter(|number| !number.negative)?;
     Some(number.value).filter(|value| i32::try_from(*value).is_ok())
@@ -105,17 +103,15 @@ pub(super) fn odd_time(piece: &str) -> Option<&'static str> {
     }
 }
 
-/// A number at the start of a text.
 struct Digits {
     negative: bool,
     hexadecimal: bool,
     value: u64,
-    /// The index of the byte behind the digits.
     end: usize,
 }
 
 impl Digits {
-    /// Parses a number; hexadecimal if the text contains `0x` anywhere, as in fio.
+    /// Hexadecimal if the text contains `0x` anywhere, as in fio.
     fn of(text: &str) -> Option<Self> {
         let hexadecimal = text.contains("0x") || text.contains("0X");
         let start = text.find(|c: char| !c.is_ascii_whitespace())?;
@@ -140,7 +136,7 @@ impl Digits {
     }
 }
 
-/// The unit of a size: letters behind decimal digits, up to the next part.
+/// Letters after decimal digits, up to the next part.
 fn size_unit(piece: &str) -> String {
     let mut seen = false;
     let end = piece.find(|c: char| {
@@ -155,7 +151,6 @@ fn size_unit(piece: &str) -> String {
     unit.split([':', '-', '/']).next().unwrap_or("").to_owned()
 }
 
-/// The unit of a time: all letters behind the digits.
 fn time_unit(piece: &str) -> Option<String> {
     let rest = piece.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-'));
     rest.starts_with(|c: char| c.is_ascii_alphabetic()).then(|| rest.to_ascii_lowercase())

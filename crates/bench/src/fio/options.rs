@@ -7,25 +7,23 @@ use super::number::{self, Part};
 
 #[derive(Debug)]
 pub(super) struct OptionSpec {
-    /// The name in fio's help.
     pub(super) name: &'static str,
     alias: Option<&'static str>,
     pub(super) kind: Kind,
-    /// The range of numbers.
     range: RangeInclusive<u64>,
-    /// The allowed words; if empty, any.
+    /// Empty: any word.
     choices: Vec<&'static str>,
-    /// The engines of the option; if empty, all jobs.
+    /// Empty: the option applies to all jobs.
     pub(super) engines: Vec<&'static str>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A switch, on without a value.
+    /// On without a value.
     Switch,
     /// 0 or 1, required.
     Bool,
-    /// A number with an optional unit of size.
+    /// With an optional unit of size.
     Number,
     /// A number, or a count of zones.
     Zone,
@@ -34,11 +32,9 @@ pub(super) enum Kind {
     /// A time, by default in microseconds.
     Microseconds,
     Text,
-    /// A required text.
     Store,
-    /// An option that fio refuses.
     Refused,
-    /// An option that fio accepts without effect.
+    /// fio accepts this option without effect.
     Ignored,
 }
 
@@ -50,13 +46,12 @@ static KNOWN: LazyLock<Vec<OptionSpec>> = LazyLock::new(|| {
     lines.filter_map(OptionSpec::parse).collect()
 });
 
-/// The option of exactly this name.
 pub(super) fn find(name: &str) -> Option<&'static OptionSpec> {
     KNOWN.iter().find(|known| known.names().any(|one| one == name))
 }
 
-/// The names with this prefix: fio's command line accepts an unambiguous abbreviation. Options of engines count only
-/// if `engine` has them.
+/// Names with this prefix: fio's command line accepts an unambiguous abbreviation. Options of engines count
+/// only if `engine` has them.
 pub(super) fn beginning_with(start: &str, engine: &str) -> impl Iterator<Item = &'static str> {
     let has = move |known: &&OptionSpec| known.engines.is_empty() || known.engines.contains(&engine);
     KNOWN.iter().filter(has).flat_map(OptionSpec::names).filter(move |name| name.starts_with(start))
@@ -95,7 +90,6 @@ impl OptionSpec {
         [Some(self.name), self.alias].into_iter().flatten()
     }
 
-    /// Refuses values that fio refuses.
     pub(super) fn check(&self, value: Option<&str>, base: u64) -> Result<(), String> {
         let needed = || value.filter(|value| !value.is_empty()).ok_or_else(|| self.wants());
         match self.kind {
@@ -125,7 +119,7 @@ impl OptionSpec {
         }
     }
 
-    /// The parts of a number that fio reads, and those that it ignores.
+    /// Includes parts that fio ignores.
     fn parts<'t>(&self, text: &'t str, base: u64) -> impl Iterator<Item = Option<Part>> + use<'t, '_> {
         number::parts(text).map(move |piece| {
             let part = self.part(piece, base)?;
@@ -145,7 +139,6 @@ impl OptionSpec {
         }
     }
 
-    /// The numbers of a value by part; `None` where fio keeps the earlier value.
     pub(super) fn numbers(&self, text: &str, base: u64) -> Result<Vec<Option<u64>>, String> {
         let plain = |part: Option<Part>| match part {
             Some(Part::Number(number)) => Ok(Some(number)),
@@ -162,7 +155,7 @@ impl OptionSpec {
         if numbers.iter().all(Option::is_none) { Err(self.not_taken(text)) } else { Ok(numbers) }
     }
 
-    /// The number that fio reads, and the reason, where it differs from the text.
+    /// The number that fio reads, and the reason, if it differs from the text.
     pub(super) fn surprise(&self, text: &str, base: u64) -> Option<String> {
         let of_unit = |piece| match self.kind {
             Kind::Seconds | Kind::Microseconds => number::odd_time(piece),

@@ -10,13 +10,12 @@ use super::number::{self, Part, SECOND};
 use super::options::{self, Kind};
 use super::tool::Tool;
 
-/// The output of fio.
 fn ask(arguments: &[&str]) -> String {
     let output = Command::new("fio").args(arguments).stdin(Stdio::null()).output().unwrap();
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-/// Whether fio is installed. The table is that of 3.33; newer versions have more options.
+/// The table is that of 3.33; newer versions have more options.
 fn is_installed() -> bool {
     match Tool::find() {
         Ok(_) => true,
@@ -27,14 +26,14 @@ fn is_installed() -> bool {
     }
 }
 
-/// fio's reading of one option: whether it takes it, and the number in each part.
+/// Whether fio accepts the option, and the number in each part.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Verdict {
     is_refused: bool,
     parts: Vec<Option<i64>>,
 }
 
-/// Lets fio parse all options as one job, which continues after refused ones; returns its log by option.
+/// Parses all options as one job, which continues after refused ones. Returns fio's log by option.
 fn verdicts(options: &[(&str, &str)], kb_base: u64) -> Vec<Verdict> {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("all.fio");
@@ -64,7 +63,6 @@ fn verdicts(options: &[(&str, &str)], kb_base: u64) -> Vec<Verdict> {
     options.iter().map(of).collect()
 }
 
-/// Numbers with every unit and every quirk.
 fn sizes() -> Vec<String> {
     let mut all = Vec::new();
     for number in ["1", "4", "16", "100", "0x10", "0X1f", "007"] {
@@ -109,7 +107,6 @@ fn sizes() -> Vec<String> {
     all
 }
 
-/// Times with every unit and every quirk.
 fn times() -> Vec<String> {
     let mut all = Vec::new();
     for number in ["1", "5", "90", "0x10"] {
@@ -123,7 +120,7 @@ fn times() -> Vec<String> {
     all
 }
 
-/// The numbers of the parts as this crate reads them.
+/// Numbers as this crate reads them.
 fn read_here(kind: Kind, text: &str, base: u64) -> Vec<Option<i64>> {
     let number = |part: Part| match part {
         Part::Number(number) => number.cast_signed(),
@@ -326,7 +323,6 @@ fn parts_of_a_block_size_go_where_fio_puts_them() {
     }
 }
 
-/// The kind in fio's words.
 fn kind_of(help: &str) -> Option<&str> {
     let line = help.lines().find_map(|line| line.trim().strip_prefix("type: "))?;
     Some(match line {

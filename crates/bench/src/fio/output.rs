@@ -10,7 +10,7 @@ use super::job::Job;
 use super::section::Given;
 use crate::error::Error;
 
-/// The value below which every value has its own bin; above, the bins of fio's histograms are 1/64 wide.
+/// Below this value, every value has its own bin. Above, the bins of fio's histograms are 1/64 wide.
 const EXACT_BELOW: u64 = 128;
 /// Binary digits that distinguish the bins in a power of two.
 const STEP_BITS: u32 = 6;
@@ -20,7 +20,7 @@ const WORK: [&str; 9] =
 /// The entry with the total of all clients.
 const ALL_CLIENTS: &str = "All clients";
 
-/// Options as written, by name; switches have no value.
+/// By name, as written. Switches have no value.
 pub(super) type Options = BTreeMap<String, String>;
 
 /// The figures of a run.
@@ -98,7 +98,6 @@ struct Times {
     bins: BTreeMap<u64, u64>,
 }
 
-/// Splits the text before fio's figures from the figures.
 pub(crate) fn split(text: &str) -> (&str, &str) {
     let start = if text.starts_with('{') { Some(0) } else { text.find("\n{").map(|at| at + 1) };
     text.split_at(start.unwrap_or(text.len()))
@@ -121,10 +120,10 @@ impl Output {
         self.jobs.iter().chain(clients)
     }
 
-    /// The settings of a job, as far as [`Job`] has fields for them.
+    /// Covers only settings with fields in [`Job`].
     ///
     /// # Errors
-    /// What has no single figure; which option, and what is possible.
+    /// An option has no single figure. The text names the option and the possible values.
     pub(crate) fn job(&self, output: &JobOutput) -> Result<Job, Error> {
         let written = self.global.iter().chain(&output.options);
         // A share of the file size at the time of the run is no longer known.
@@ -141,19 +140,19 @@ impl Output {
 }
 
 impl Transfers {
-    /// The mean time of an operation in nanoseconds; 0 without operations.
+    /// In nanoseconds; 0 without operations.
     pub(crate) fn mean_ns(&self) -> f64 {
         if self.lat_ns.count > 0 { self.lat_ns.mean } else { self.clat_ns.mean }
     }
 
-    /// Operations completed in the measured time. A few of the last ones may be missing, and a few from the warm-up
-    /// included; `io_bytes` may count one more for each process.
+    /// Operations completed in the measured time. A few of the last ones may be missing, and a few from the
+    /// warm-up included. `io_bytes` may count one more for each process.
     pub(crate) fn ops(&self) -> u64 {
         // Without times fio has not counted the completed operations.
         if self.times().count > 0 { self.times().count } else { self.total_ios }
     }
 
-    /// The times of operations, from before their submission; from after it if fio recorded only that.
+    /// Times from before the submission; from after it if fio recorded only these.
     pub(crate) fn distribution(&self) -> Distribution {
         let Times { max, mean, count, bins } = self.times();
         let steps = bins.iter().filter(|(_, count)| **count > 0);
@@ -197,7 +196,7 @@ fn up_to(middle: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// The middle of a bin, as fio's `plat_val_to_idx` and `plat_idx_to_val` compute it.
+    /// The formulas of fio's `plat_val_to_idx` and `plat_idx_to_val`.
     fn middle(value: u64) -> u64 {
         let drop = value.checked_ilog2().unwrap_or(0).saturating_sub(6);
         let low = value >> drop << drop;

@@ -2,29 +2,24 @@
 
 use super::options::{self, Kind};
 
-/// A section, a job or `global`, as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Section {
-    /// The section's name; [`GLOBAL`] for options of all sections that follow.
+    /// [`GLOBAL`] for options of all sections that follow.
     pub name: String,
-    /// The options in their order.
     pub options: Vec<Given>,
 }
 
-/// An option as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Given {
     pub name: String,
-    /// The text behind `=`.
     pub value: Option<String>,
 }
 
-/// The section whose options apply to all jobs after it.
+/// The section whose options apply to all later jobs.
 pub(super) const GLOBAL: &str = "global";
-/// The engine of jobs that name none.
 const ENGINE: &str = "psync";
 
-/// Whether an option of the program takes the next word as its value.
+/// Whether an option of the program consumes the next word.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
     Value,
@@ -34,7 +29,7 @@ enum Next {
 
 use Next::{Stays, Value};
 
-/// Options of the program without an effect on measurements, with their short letters.
+/// Options without an effect on measurements, with their short letters.
 const PROGRAM: [(&str, char, Next); 23] = [
     ("output", 'o', Value),
     ("bandwidth-log", 'b', Stays),
@@ -80,17 +75,14 @@ const REFUSED: [(&str, char, &str); 16] = [
     ("latency-log", 'l', "is refused by fio itself; write write_lat_log"),
 ];
 
-/// Most names in a message.
 const SHOWN: usize = 4;
 
-/// The meaning of a word of a command line.
 enum Word {
     Program(Next),
-    /// An option of jobs, by its full name.
     Job(String),
 }
 
-/// Reads a command line as a shell does; the program's name is optional.
+/// Reads the line as a shell does. The program's name is optional.
 pub(super) fn command_line(text: &str) -> Result<Vec<Section>, String> {
     let words = words(text)?;
     let mut words = words.iter().map(String::as_str).peekable();
@@ -131,7 +123,7 @@ pub(super) fn command_line(text: &str) -> Result<Vec<Section>, String> {
     Ok(sections)
 }
 
-/// The option that a word means: unambiguous abbreviations are allowed.
+/// Accepts unambiguous abbreviations.
 fn meaning(word: &str, start: &str, engine: &str) -> Result<Word, String> {
     let refused = |name: &str, why: &str| Err(format!("--{name} {why}"));
     // A single letter behind a single dash is an option of the program.
@@ -165,7 +157,6 @@ fn meaning(word: &str, start: &str, engine: &str) -> Result<Word, String> {
     }
 }
 
-/// The engine of the last job so far.
 fn engine(sections: &[Section]) -> &str {
     let of = |section: &&Section| section.name == GLOBAL;
     let last = sections.last().into_iter().chain(sections.iter().rev().filter(of));
@@ -205,7 +196,7 @@ fn add(sections: &mut Vec<Section>, name: String, value: Option<&str>) -> Result
     Ok(())
 }
 
-/// The name as fio compares it, by its first letters.
+/// fio compares only the first letters.
 fn section_name(name: &str) -> String {
     if name.starts_with(GLOBAL) { GLOBAL.to_owned() } else { name.to_owned() }
 }
@@ -240,7 +231,7 @@ pub(super) fn job_file(text: &str) -> Result<Vec<Section>, String> {
     Ok(sections)
 }
 
-/// The words of a shell: quotes, backslashes, continued lines. Nothing is expanded.
+/// Splits words as a shell does: quotes, backslashes, continued lines. Expands nothing.
 fn words(text: &str) -> Result<Vec<String>, String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     let mut letters = text.chars();

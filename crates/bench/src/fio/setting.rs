@@ -10,7 +10,7 @@ pub(super) struct Setting<'v> {
 }
 
 impl<'v> Setting<'v> {
-    /// The text, which is required.
+    /// Fails without a text.
     pub(super) fn text(&self) -> Result<&'v str, String> {
         let text = self.value.filter(|value| !value.is_empty());
         text.ok_or_else(|| format!("{} needs a value", self.spec.name))
@@ -20,17 +20,14 @@ impl<'v> Setting<'v> {
         self.value.is_none_or(|value| number::flag(value).is_some_and(|flag| flag != 0))
     }
 
-    /// The numbers of all parts.
     pub(super) fn numbers(&self) -> Result<Vec<Option<u64>>, String> {
         self.spec.numbers(self.text()?, self.base)
     }
 
-    /// The first part of a number; `None` if it is empty.
     pub(super) fn first(&self) -> Result<Option<u64>, String> {
         Ok(self.numbers()?.first().copied().flatten())
     }
 
-    /// The last part of a number.
     pub(super) fn last(&self) -> Result<Option<u64>, String> {
         Ok(self.numbers()?.into_iter().flatten().next_back())
     }
@@ -42,13 +39,11 @@ impl<'v> Setting<'v> {
         }
     }
 
-    /// A percentage of the operations.
     pub(super) fn percent(&self) -> Result<Option<u8>, String> {
         let percent = self.last()?;
         Ok(percent.and_then(|percent| u8::try_from(percent).ok()))
     }
 
-    /// A percentage of another size.
     pub(super) fn share(&self) -> Result<Option<u64>, String> {
         match number::bytes(self.text()?, self.base) {
             Some(Part::Share(percent)) if percent > 100 => {

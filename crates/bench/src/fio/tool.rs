@@ -23,12 +23,12 @@ const ERRORS: &str = "errors.txt";
 
 #[derive(Clone, Debug)]
 pub(crate) struct Tool {
-    /// The version as fio prints it: `fio-3.33`.
+    /// fio's text: `fio-3.33`.
     pub version: String,
     engines: Vec<String>,
 }
 
-/// A running fio, which ends on drop.
+/// Ends fio on drop.
 #[derive(Debug)]
 pub(crate) struct Running {
     process: Process,
@@ -36,33 +36,30 @@ pub(crate) struct Running {
     live_rates: Receiver<LiveRates>,
 }
 
-/// A child process that ends on drop.
 #[derive(Debug)]
 struct Process(Child);
 
-/// The rates that fio prints while it runs, twice a second, to four digits.
+/// The rates that fio prints while it runs, twice per second, to four digits.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LiveRates {
     pub ops_per_s: f64,
     pub bytes_per_s: f64,
 }
 
-/// The results of a fio that has ended.
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub output: Output,
-    /// The error messages of fio.
     pub complaints: Vec<String>,
-    /// The directory of the logs, which is removed on drop.
+    /// Contains the logs. Removed on drop.
     pub scratch: TempDir,
     is_success: bool,
 }
 
 impl Tool {
-    /// Finds fio in the path.
+    /// Searches the path.
     ///
     /// # Errors
-    /// There is none, or it is older than 3.1.
+    /// fio is missing, or older than 3.1.
     pub(crate) fn find() -> Result<Self, Error> {
         Self::named(PROGRAM)
     }
@@ -75,25 +72,24 @@ impl Tool {
         Ok(Self { version, engines })
     }
 
-    /// Whether fio has this I/O engine.
     pub(crate) fn has_engine(&self, name: &str) -> bool {
         self.engines.iter().any(|engine| engine == name)
     }
 
-    /// A directory for the output of a run.
+    /// For the output of a run.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// The directory cannot be made.
     pub(crate) fn scratch(&self) -> Result<TempDir, Error> {
         let made = tempfile::Builder::new().prefix("plimsoll-fio-").tempdir();
         made.map_err(Error::io(format!("make a directory in {}", env::temp_dir().display())))
     }
 
-    /// Starts a job file in a directory. Relative names refer to the open directory, whatever its path leads to by
-    /// now.
+    /// Starts a job file in a directory. Relative names refer to the open directory, whatever its path leads
+    /// to by now.
     ///
     /// # Errors
-    /// The operating system says no. Whether fio understands the jobs shows at its end.
+    /// The operating system refuses. fio reports errors in the jobs at its end.
     pub(crate) fn start(
         &self,
         jobs: &str,
@@ -126,20 +122,17 @@ impl Tool {
 }
 
 impl Running {
-    /// The rates since the last call.
     pub(crate) fn live_rates(&self) -> impl Iterator<Item = LiveRates> {
         self.live_rates.try_iter()
     }
 
-    /// Whether fio has ended.
-    ///
     /// # Errors
-    /// The operating system says no.
+    /// The operating system refuses.
     pub(crate) fn is_over(&mut self) -> Result<bool, Error> {
         self.process.0.try_wait().map(|status| status.is_some()).map_err(Error::io("look after fio"))
     }
 
-    /// Asks fio to end its jobs; it still writes its results.
+    /// Asks fio to end its jobs. fio still writes its results.
     pub(crate) fn interrupt(&self) {
         // Safe against reuse of the process id: a child keeps it until `is_over` has reaped it.
         let _ = kill_process(Pid::from_child(&self.process.0), Signal::INT);
@@ -148,7 +141,7 @@ impl Running {
     /// Waits for the end.
     ///
     /// # Errors
-    /// fio did not understand its jobs, or wrote what is not understood here.
+    /// fio rejected its jobs, or its output has an unknown form.
     pub(crate) fn finish(mut self) -> Result<Finished, Error> {
         let status = self.process.0.wait().map_err(Error::io("wait for fio"))?;
         let read = |name: &str| fs::read_to_string(self.scratch.path().join(name)).unwrap_or_default();
@@ -167,8 +160,8 @@ impl Running {
 }
 
 impl Finished {
-    /// The reason of a failure, in fio's words. The figures may not show it: a job that could not start has no error
-    /// there.
+    /// The reason of a failure, in fio's words. The figures may not show it: a job that could not start has
+    /// no error there.
     pub(crate) fn failure(&self) -> Option<String> {
         let errors = self.output.jobs.iter().map(|job| job.error).filter(|error| *error != 0);
         let mut said: Vec<String> =
@@ -190,7 +183,6 @@ impl Drop for Process {
     }
 }
 
-/// The output of fio for an option.
 fn ask(program: &str, option: &str) -> Result<String, Error> {
     let answer = Command::new(program).arg(option).stdin(Stdio::null()).output();
     let answer = answer.map_err(|wrong| match wrong.kind() {
@@ -213,7 +205,7 @@ fn check_age(version: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Reads lines, which may overwrite each other as on a terminal, and sends those with rates.
+/// Reads lines, which may overwrite each other as on a terminal. Sends those with rates.
 fn listen(stdout: impl Read, sender: &Sender<LiveRates>) {
     let mut line = Vec::new();
     for byte in BufReader::new(stdout).bytes().map_while(Result::ok) {
@@ -228,7 +220,7 @@ fn listen(stdout: impl Read, sender: &Sender<LiveRates>) {
 }
 
 impl LiveRates {
-    /// The sums of `…[r=186MiB/s,w=309MiB/s][r=23.8k,w=39.5k IOPS]…`.
+    /// Sums the groups of `…[r=186MiB/s,w=309MiB/s][r=23.8k,w=39.5k IOPS]…`.
     fn parse(line: &str) -> Option<Self> {
         let mut brackets = line.split('[').filter_map(|part| part.split(']').next());
         let bytes = brackets.find(|part| part.contains("B/s"))?;

@@ -13,7 +13,6 @@ use super::tool::{LiveRates, Tool};
 use crate::error::Error;
 use crate::private_dir::PrivateDir;
 
-/// Interval between checks whether fio has ended.
 const POLL: Duration = Duration::from_millis(100);
 
 /// The result of one of fio's jobs, all of its processes together.

@@ -3,13 +3,13 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-/// The longest warm-up and measurement together, in seconds.
+/// Bounds warm-up and measurement together.
 pub const SECONDS_MAX: usize = 3600;
 
 /// The state that the coordinator and a generator share while a load runs. All times are nanoseconds.
 #[derive(Debug)]
 pub struct Control {
-    /// The beginning of the load, since 1970 by this machine's clock.
+    /// Since 1970, by this machine's clock.
     pub begin: u64,
     window_start: AtomicU64,
     window_end: AtomicU64,
@@ -27,7 +27,6 @@ struct Live {
 }
 
 impl Control {
-    /// A load that begins at `begin`, without a window yet.
     pub fn new(begin: u64) -> Self {
         Self {
             begin,
@@ -48,48 +47,44 @@ impl Control {
         control
     }
 
-    /// Sets the window, in whole seconds after the beginning, which must be in the future.
+    /// Counts in whole seconds after the beginning. The window must be in the future.
     pub fn set_window(&self, start_s: u64, length_s: u64) {
         self.window_end.store((start_s + length_s) * 1_000_000_000, Ordering::Release);
         self.window_start.store(start_s * 1_000_000_000, Ordering::Release);
     }
 
-    /// Start and end of the window after the beginning; `u64::MAX` while they are unknown.
+    /// Start and end after the beginning; `u64::MAX` while unknown.
     pub fn window(&self) -> (u64, u64) {
         (self.window_start.load(Ordering::Acquire), self.window_end.load(Ordering::Acquire))
     }
 
-    /// Ends the load early; its measurement is void.
+    /// Voids the measurement.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Release);
     }
 
-    /// Whether [`Control::stop`] was called.
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Acquire)
     }
 
-    /// Notes the actual beginning, at `now` after the planned one: the first operation was sent. The earliest thread
-    /// counts.
+    /// Notes the time of the first operation, counted from the planned beginning. The earliest thread counts.
     pub fn note_began(&self, now: u64) {
         self.began.fetch_min(now, Ordering::Relaxed);
     }
 
-    /// Notes the actual end, at `now` after the planned beginning: no operation begins any more. The latest thread
-    /// counts.
+    /// Notes when operations no longer begin, counted from the planned beginning. The latest thread counts.
     pub fn note_ended(&self, now: u64) {
         let latest = |before| Some(if before == u64::MAX { now } else { now.max(before) });
         // The update never fails: the closure always returns a value.
         _ = self.ended.fetch_update(Ordering::Relaxed, Ordering::Relaxed, latest);
     }
 
-    /// The actual beginning and end, if the engine reports them.
     pub fn actual_times(&self) -> (Option<u64>, Option<u64>) {
         let reported = |when: &AtomicU64| Some(when.load(Ordering::Relaxed)).filter(|&when| when != u64::MAX);
         (reported(&self.began), reported(&self.ended))
     }
 
-    /// Counts operations at `now`, for the progress and the check for a steady rate.
+    /// For the progress, and for the check for a steady rate.
     #[inline]
     pub fn count(&self, now: u64, ops: u64, bytes: u64) {
         let second = usize::try_from(now / 1_000_000_000).unwrap_or(usize::MAX);
@@ -109,8 +104,7 @@ impl Control {
     }
 }
 
-/// The moment `begin`, nanoseconds since 1970, by the clock that does not jump; also where it has passed
-/// already.
+/// Converts nanoseconds since 1970 to the monotonic clock. Also works for the past.
 pub fn moment(begin: u64) -> Instant {
     let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let (now, begin) = (Instant::now(), Duration::from_nanos(begin));

@@ -64,13 +64,11 @@ pub struct Metadata {
 }
 
 impl Job {
-    /// Whether each repetition comes to the same places.
     pub(crate) fn repeats_places(&self) -> bool {
         self.same_places.unwrap_or(self.cache != Cache::Any)
     }
 }
 
-/// The default file scale.
 fn whole() -> u32 {
     1000
 }

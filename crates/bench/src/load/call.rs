@@ -7,32 +7,28 @@ use super::plan::Kind;
 use crate::driver::calls::Calls;
 use crate::pattern::FileOffset;
 
-/// Most bytes of one READDIRPLUS reply.
+/// Bounds a READDIRPLUS reply, in bytes.
 pub(super) const LISTING_MAX: u32 = 64 << 10;
 
 #[derive(Debug)]
 pub(super) struct Call<'a> {
     pub(super) kind: Kind,
-    /// The index of the call slot on its connection.
     pub(super) slot: usize,
-    /// The index of the object among those for this kind of call.
+    /// An index among the objects of this kind of call.
     pub(super) object: usize,
     /// The target directory of RENAME.
     pub(super) other: usize,
     pub(super) position: &'a FileOffset,
-    /// Bytes of a READ or WRITE.
     pub(super) transfer: u32,
     pub(super) stability: Stability,
     pub(super) cookie: u64,
     pub(super) cookieverf: &'a [u8; 8],
-    /// The number of the connection among all.
+    /// Unique over all connections.
     pub(super) connection: usize,
-    /// The number of the name.
     pub(super) serial: u32,
 }
 
 impl Call<'_> {
-    /// The name for LOOKUP.
     #[inline]
     pub(super) fn entry(&self) -> [u8; 7] {
         entry_name(u64::from(self.serial))
@@ -44,14 +40,14 @@ impl Call<'_> {
         scratch_name(self.connection, self.slot, self.serial.wrapping_add(after))
     }
 
-    /// The payload that follows, and its length.
+    /// The slot whose payload follows, and its length.
     #[inline]
     pub(super) fn payload(&self) -> Option<(usize, u32)> {
         (self.kind == Kind::Write).then_some((self.slot, self.transfer))
     }
 }
 
-/// A number of slots, workers or name bytes as the wire encodes it.
+/// For slots, workers and name lengths on the wire.
 #[expect(clippy::cast_possible_truncation, reason = "slots are at most DEPTH_MAX, 1024")]
 pub(super) const fn to_u32(slot: usize) -> u32 {
     slot as u32
@@ -64,7 +60,7 @@ pub(super) fn push_name(out: &mut Calls, name: &[u8]) {
     out.push(&[0; 3][..name.len().next_multiple_of(4) - name.len()]);
 }
 
-/// A name of 24 hexadecimal digits, unique to a slot.
+/// 24 hexadecimal digits, unique to a slot.
 fn scratch_name(connection: usize, slot: usize, serial: u32) -> [u8; 24] {
     let mut rest = (connection as u128) << 64 | (slot as u128) << 32 | u128::from(serial);
     let mut name = [0; 24];

@@ -17,16 +17,13 @@ use crate::driver::calls::Calls;
 use crate::driver::fault::{Fault, ReplyError};
 use crate::driver::generator::Reply;
 
-/// The protocol of a connection, with the calls of its client prepared.
 #[derive(Debug)]
 pub(super) enum Dialect {
     V3(Arc<v3::Templates>),
-    /// With a state for each call slot.
     V4(Arc<v4::Templates>, Vec<SlotState>),
     Smb(Box<smb::Opens>),
 }
 
-/// The number under which calls of a kind are counted.
 pub(super) fn number(kind: Kind, version: Version) -> u32 {
     match version {
         Version::V3 => nfs3::call::procedure(kind.into()).0,
@@ -57,7 +54,7 @@ impl From<Kind> for CallKind {
 }
 
 impl Dialect {
-    /// Whether the credits of SMB suffice for a call.
+    /// Only SMB has credits.
     #[inline]
     pub(super) fn affords(&self, kind: Kind, transfer: u32, calls: &Calls) -> bool {
         match self {
@@ -77,7 +74,7 @@ impl Dialect {
         }
     }
 
-    /// Checks the reply to the call in slot `index`, and notes the files that it opened or closed.
+    /// Checks the reply in slot `index`, and notes opened and closed files.
     #[inline]
     pub(super) fn check(
         &mut self,
@@ -118,7 +115,7 @@ impl Dialect {
         Ok(reply::check(plan, slot, result)?)
     }
 
-    /// The results of a READ up to its data, and the data that was received.
+    /// The results of a READ up to its data, and the received data.
     #[inline]
     fn read_head<'a>(
         &mut self,

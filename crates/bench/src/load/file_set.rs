@@ -1,4 +1,4 @@
-//! The files of a load on the server: a directory of files with known content.
+//! The files of a load on the server. Their content is known.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,36 +15,30 @@ use crate::pattern::{self, FileOffset, Payload, Random};
 use wire_client::Version;
 use wire_client::{Client, Handle};
 
-/// The directory of the export that holds everything.
+/// A directory of the export; it holds everything.
 const DIRECTORY: &str = "plimsoll-bench";
 /// The directory with many empty files, or the prefix of several.
 const MANY: &str = "many";
-/// The directory for CREATE and REMOVE.
 const SCRATCH: &str = "scratch";
-/// Largest WRITE and READ of the set-up.
+/// Bounds READ and WRITE of the setup, in bytes.
 const TRANSFER_MAX: u64 = 256 << 10;
-/// Connections that create files.
 const LAYOUT_CONNECTIONS: usize = 4;
-/// Interval between reports of the progress.
 const PROGRESS: Duration = Duration::from_millis(20);
-/// Units read of each file to check whether it is usable.
+/// Units that the check of each file reads.
 const SAMPLES: u64 = 32;
 
-/// Data files of an earlier check, by number, size, unit and the version of their handles.
+/// Data files that were checked before, by number, size, unit, and version of their handles.
 pub(crate) type LaidOut = HashMap<(u32, u64, usize, Version), Handle>;
 
-/// The objects of a load.
 #[derive(Debug)]
 pub(crate) struct FileSet {
     pub(super) files: Vec<Handle>,
-    /// Directories with many names; name `i` is in directory `i` modulo their number.
+    /// Name `i` is in directory `i` modulo their number.
     pub(super) many: Vec<Handle>,
-    /// The directories in which names are created.
     pub(super) scratch: Vec<Handle>,
     transfer: u64,
 }
 
-/// The name of an empty file in the large directory.
 pub(super) fn entry_name(index: u64) -> [u8; 7] {
     let mut name = *b"f000000";
     let mut rest = index;
@@ -56,7 +50,7 @@ pub(super) fn entry_name(index: u64) -> [u8; 7] {
 }
 
 impl FileSet {
-    /// The objects of calls of this kind; `None` where the kind has no object, or another call's reply supplies it.
+    /// `None` if the kind has no object, or another call's reply supplies it.
     pub(super) fn handles(&self, kind: Kind) -> Option<&[Handle]> {
         match kind {
             Kind::Null | Kind::Close => None,
@@ -73,7 +67,6 @@ impl FileSet {
         Self { files, many, scratch, transfer: TRANSFER_MAX }
     }
 
-    /// Creates what is missing for the plan.
     pub(super) fn lay_out(
         plan: &Plan,
         client: &mut Client,
@@ -103,7 +96,6 @@ impl FileSet {
         Ok(set)
     }
 
-    /// Bytes of the existing data files.
     pub(crate) fn bytes(client: &mut Client) -> Result<u64, Error> {
         let top = match client.walk(DIRECTORY) {
             Err(refused) if refused.is(Status::NOENT) => return Ok(0),
@@ -113,7 +105,6 @@ impl FileSet {
         Ok(listed.iter().filter_map(|listed| listed.attributes).map(|attributes| attributes.used).sum())
     }
 
-    /// Removes everything.
     pub(super) fn clear(client: &mut Client) -> Result<(), Error> {
         let top = match client.walk(DIRECTORY) {
             // Another engine of the same export has cleared it.
@@ -134,8 +125,8 @@ impl FileSet {
         Ok(client.remove_dir(&root, DIRECTORY)?)
     }
 
-    /// Reads back and verifies every file. `generations` holds the last known write of each block in this run, or
-    /// zero.
+    /// Reads back and verifies every file. `generations` contains the last known write of each block in this
+    /// run, or zero.
     pub(super) fn read_back(
         &self,
         plan: &Plan,
@@ -159,7 +150,7 @@ impl FileSet {
         Ok(())
     }
 
-    /// Reads every file once, over several connections at once.
+    /// Reads every file once, over several connections.
     pub(super) fn warm(&self, plan: &Plan) -> Result<(), Error> {
         let share = self.files.len().div_ceil(LAYOUT_CONNECTIONS).max(1);
         let count = u32::try_from(self.transfer).unwrap_or(u32::MAX);
@@ -177,7 +168,7 @@ impl FileSet {
         })
     }
 
-    /// The plan's data files: known ones as they are; others are checked, and created where needed.
+    /// Returns known data files unchecked. Checks the others, and creates them if needed.
     fn data_files(
         &self,
         plan: &Plan,
@@ -196,7 +187,6 @@ impl FileSet {
         Ok(numbers.into_iter().filter_map(|number| laid_out.get(&key(number)).cloned()).collect())
     }
 
-    /// Creates these data files over several connections.
     fn make_files(
         &self,
         plan: &Plan,
@@ -238,7 +228,7 @@ impl FileSet {
         })
     }
 
-    /// The data file of this number, rewritten unless a sample of its content is right.
+    /// Rewrites the file unless a sample of its content is right.
     fn data_file(
         &self,
         plan: &Plan,
@@ -266,6 +256,7 @@ impl FileSet {
             payload.stamp(FileOffset { file: number, offset }, 0);
             let wanted = usize::try_from(plan.size - offset).map_or(transfer, |rest| rest.min(transfer));
             let written = write_all(client, &file, offset, &payload.bytes()[..wanted])?;
+            // A changed verifier means that the server may have lost unstable data (RFC 1813 §3.3.7).
             if *verf.get_or_insert(written) != written {
                 return Err(Error::Protocol(format!("the server restarted while {name} was written")));
             }
@@ -278,7 +269,6 @@ impl FileSet {
         Ok(file)
     }
 
-    /// Creates the missing empty files, and removes others.
     fn fill(&self, plan: &Plan, client: &mut Client, progress: &mut dyn FnMut(f64)) -> Result<(), Error> {
         let count = self.many.len();
         let mut missing = vec![true; plan.entries];
@@ -305,7 +295,7 @@ impl FileSet {
     }
 }
 
-/// Creates the directories; a single one has the plain name.
+/// A single directory gets the plain name.
 fn directories(client: &mut Client, top: &Handle, name: &str, count: usize) -> Result<Vec<Handle>, Error> {
     if count == 1 {
         return Ok(vec![client.make_dir(top, name, 0o755)?]);
@@ -313,7 +303,7 @@ fn directories(client: &mut Client, top: &Handle, name: &str, count: usize) -> R
     (0..count).map(|index| Ok(client.make_dir(top, &format!("{name}-{count}-{index}"), 0o755)?)).collect()
 }
 
-/// Whether a file has the right size and, where sampled, the right content.
+/// Checks the size, and a sample of the content.
 fn is_usable(plan: &Plan, client: &mut Client, file: &Handle, index: u32) -> Result<bool, Error> {
     if client.attributes(file)?.size != plan.size {
         return Ok(false);
@@ -356,7 +346,7 @@ fn check(
     pattern::verify(&data, unit, position, generation).map_err(Error::Mismatch)
 }
 
-/// Writes all of `data`, in several calls where the server takes less; returns the last verifier.
+/// Makes several calls if the server accepts less. Returns the last verifier.
 fn write_all(client: &mut Client, file: &Handle, offset: u64, data: &[u8]) -> Result<[u8; 8], Error> {
     let (mut at, mut verf) = (0, [0; 8]);
     while at < data.len() {

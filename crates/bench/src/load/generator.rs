@@ -21,27 +21,24 @@ use crate::driver::generator::{Generator, Reply, RunContext};
 use crate::error::Error;
 use crate::pattern::{FileOffset, Payload, Random};
 
-/// The flag in the ledger for a call in flight on a block.
+/// Marks a block in the ledger with a call in flight.
 const IN_FLIGHT: u32 = 1 << 31;
 
-/// A worker with one operation of the application at a time: one call, or the calls of its parts.
+/// A worker has one operation of the application at a time: one call, or the calls of its parts.
 #[derive(Clone, Debug)]
 pub(super) struct Worker {
-    /// The stream whose blocks the worker uses.
     stream: usize,
     /// The kind of the operation, as the application sees it.
     kind: Kind,
     issued: u64,
-    /// The intended start.
     due: u64,
     calls_remaining: usize,
     failed: bool,
     bytes: u64,
-    /// The index of the block in the region, where a ledger is kept.
+    /// An index into the region, if a ledger exists.
     block: usize,
-    /// The number of the name: counts the worker's own names, or is random for LOOKUP.
+    /// Counts the worker's own names, or is random for LOOKUP.
     serial: u32,
-    /// Whether the name of this serial exists.
     exists: bool,
     /// Set while created files are being removed.
     cleaning_up: bool,
@@ -51,7 +48,6 @@ pub(super) struct Worker {
     listed: u64,
 }
 
-/// State that all connections share.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) plan: Plan,
@@ -63,7 +59,6 @@ pub(super) struct Shared {
     parts: usize,
     transfer: u32,
     blocks_per_file: u64,
-    /// The numbers under which calls of each kind are counted.
     numbers: [u32; Kind::ALL.len()],
 }
 
@@ -85,7 +80,7 @@ impl Shared {
 #[derive(Debug)]
 pub(super) struct PlanGenerator {
     shared: Arc<Shared>,
-    /// The number of the connection among those of all generators.
+    /// Unique over all generators.
     number: usize,
     pub(super) client: usize,
     slots: Vec<CallSlot>,
@@ -93,11 +88,11 @@ pub(super) struct PlanGenerator {
     /// Slots whose calls wait for credits.
     awaiting_credits: VecDeque<usize>,
     workers: Vec<Worker>,
-    /// Good operations in the window.
     pub(super) ops: u64,
     random: Random,
-    /// The generation of the last acknowledged write of each block in the region, zero where unknown. Verifying
-    /// writers keep it. They never have two calls on one block, so the data that a READ must find is certain.
+    /// The generation of the last acknowledged write of each block in the region; zero if unknown. Only
+    /// verifying writers keep a ledger. They never have two calls on one block, so a READ's expected data is
+    /// certain.
     pub(super) ledger: Vec<u32>,
     verf: Option<WriteVerf>,
     /// Changes of the server's write verifier: restarts.
@@ -105,7 +100,6 @@ pub(super) struct PlanGenerator {
 }
 
 impl PlanGenerator {
-    /// The load of connection `connection` of this generator's client `client`.
     pub(super) fn new(
         shared: Arc<Shared>,
         client: usize,
@@ -152,7 +146,6 @@ impl PlanGenerator {
         (generator, calls)
     }
 
-    /// The most calls in flight on connection `connection` of a client.
     pub(super) fn slots(plan: &Plan, client: usize, connection: usize) -> usize {
         Stream::of_connection(plan, client, connection).len() * plan.parts()
     }
@@ -187,14 +180,13 @@ impl PlanGenerator {
         }
     }
 
-    /// Makes the calls of a worker's parts, in the slots from `first` on.
     #[inline]
     fn issue_parts(&mut self, first: usize, kind: Kind, parts: usize, calls: &mut Calls) {
         self.workers[self.slots[first].worker as usize].calls_remaining = parts;
         (first..first + parts).for_each(|slot| self.issue(slot, kind, calls));
     }
 
-    /// The call that follows another in the same operation, and the number of its parts.
+    /// The next call of the same operation, and the number of its parts.
     #[inline]
     fn following(&self, first: usize, kind: Kind) -> Option<(Kind, usize)> {
         let failed = self.workers[self.slots[first].worker as usize].failed;
@@ -206,10 +198,11 @@ impl PlanGenerator {
         }
     }
 
-    /// Makes a call, at once or when its credits suffice.
     #[inline]
     fn issue(&mut self, index: usize, kind: Kind, calls: &mut Calls) {
         self.slots[index].kind = kind;
+        // A call queues behind waiting calls even if its credits suffice; otherwise small calls would starve
+        // large ones.
         if self.awaiting_credits.is_empty() && self.dialect.affords(kind, self.shared.transfer, calls) {
             self.push(index, kind, calls);
         } else {
@@ -217,7 +210,7 @@ impl PlanGenerator {
         }
     }
 
-    /// Makes the waiting calls for which credits suffice now.
+    /// Makes waiting calls in order while credits suffice.
     #[inline]
     fn issue_waiting(&mut self, calls: &mut Calls) -> Result<(), Error> {
         while let Some(&index) = self.awaiting_credits.front() {
@@ -225,6 +218,7 @@ impl PlanGenerator {
             if self.dialect.affords(kind, self.shared.transfer, calls) {
                 self.awaiting_credits.pop_front();
                 self.push(index, kind, calls);
+            // Only responses grant credits, so the calls would wait forever.
             } else if calls.in_flight() == 0 {
                 return Err(Error::Protocol("every call is answered, and there are no credits".to_owned()));
             } else {
@@ -259,7 +253,6 @@ impl PlanGenerator {
         self.dialect.push(&call, calls);
     }
 
-    /// The index of the object for a call of this kind.
     #[inline]
     fn object(&mut self, index: usize, kind: Kind) -> usize {
         let op = self.shared.plan.op;
@@ -277,13 +270,13 @@ impl PlanGenerator {
         }
     }
 
-    /// The index of a slot's data file, from the plan's first.
     #[inline]
     fn file(&self, index: usize) -> usize {
         (self.slots[index].position.file - self.shared.plan.first_file) as usize
     }
 
-    /// Continues after all calls of a worker: with the rest of its operation, a COMMIT, or the next operation.
+    /// Continues after all calls of a worker: with the rest of the operation, a COMMIT, or the next
+    /// operation.
     #[inline]
     fn finish(&mut self, slot: usize, kind: Kind, entries: u64, calls: &mut Calls, context: &mut RunContext) {
         let index = self.slots[slot].worker as usize;
@@ -294,6 +287,7 @@ impl PlanGenerator {
         let worker = &mut self.workers[index];
         let (now, ending) = (context.now, context.is_ending());
         let is_own_commit = kind == Kind::Commit && self.shared.plan.op != Op::Commit;
+        // A COMMIT that follows unstable WRITEs belongs to no single operation.
         if !worker.failed && !is_own_commit {
             let Worker { kind, due, issued, bytes, .. } = *worker;
             let completed = Completed {
@@ -312,6 +306,7 @@ impl PlanGenerator {
             worker.calls_remaining = 1;
             return self.issue(slot, Kind::Commit, calls);
         }
+        // A created name must be removed even after the load's end.
         if ending && !worker.exists {
             return;
         }
@@ -326,7 +321,7 @@ impl PlanGenerator {
         }
     }
 
-    /// Updates the worker by a reply; `None` is a failed call.
+    /// `None` is a failed call.
     #[inline]
     fn apply(&mut self, index: usize, good: Option<CallOutcome>, counters: &mut OpCounters) {
         let slot = &self.slots[index];
@@ -370,13 +365,12 @@ impl PlanGenerator {
         }
     }
 
-    /// The index of the directory for a number.
     #[inline]
     fn directory(&self, number: usize) -> usize {
         number % self.shared.plan.directories
     }
 
-    /// The directory that holds the name of this slot, `after` names after the current one.
+    /// The directory of the slot's name `after` names after the current one.
     #[inline]
     fn own_directory(&self, slot: usize, after: usize) -> usize {
         let serial = self.workers[self.slots[slot].worker as usize].serial as usize;
@@ -411,7 +405,6 @@ impl PlanGenerator {
         }
     }
 
-    /// Chooses the block of an operation, counted over all files.
     #[inline]
     fn choose_block(&mut self, index: usize) -> u64 {
         let worker = &mut self.workers[index];
@@ -466,7 +459,7 @@ impl Generator for PlanGenerator {
         self.next_operation(worker, due, context.now, calls);
     }
 
-    /// Removes the created names that a schedule would have removed later.
+    /// Removes created names that a schedule would have removed later.
     fn end(&mut self, calls: &mut Calls, context: &mut RunContext) {
         for index in 0..self.workers.len() {
             let worker = &mut self.workers[index];
@@ -477,7 +470,7 @@ impl Generator for PlanGenerator {
         }
     }
 
-    /// Checks the reply. When it completes the operation, counts that and begins the next, unless the load is ending.
+    /// When the reply completes the operation, counts it and begins the next, unless the load is ending.
     #[inline]
     fn complete(
         &mut self,
@@ -540,7 +533,7 @@ impl Worker {
     }
 }
 
-/// Moves a listing's worker to the next page, or to the first after the end or an error.
+/// The first page follows the last one, or an error.
 fn turn_page(worker: &mut Worker, good: Option<CallOutcome>, entries: usize, counters: &mut OpCounters) {
     let Some(page) = good.and_then(|good| good.listing) else {
         (worker.cookie, worker.cookieverf, worker.listed) = (0, [0; 8], 0);

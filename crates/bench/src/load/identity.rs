@@ -4,7 +4,7 @@ use super::plan::Plan;
 use crate::error::Error;
 use wire_client::{Client, Identity};
 
-/// The client that creates and checks files. It has another machine name than the clients of the load.
+/// The client that creates and checks files. Its machine name differs from those of the load's clients.
 pub(super) fn setup_client(plan: &Plan) -> Result<Client, Error> {
     let machine = "plimsoll-bench".to_owned();
     Ok(Client::mount(&plan.target, &Identity { machine, ..identity(plan, 0) })?)

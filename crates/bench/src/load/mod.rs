@@ -46,24 +46,19 @@ pub use plan::{BlockOrder, Kind, Op, Placement, Plan};
 pub(crate) use report::LATE_MAX;
 pub use report::{KindReport, Report, Second};
 
-/// Bytes of a reply besides data.
 const REPLY_OVERHEAD: usize = 1024;
-/// Interval between reports of the progress.
 const PROGRESS: Duration = Duration::from_millis(200);
 
-/// The progress of a load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Progress {
-    /// Files are being created; the share done.
+    /// Files are being created. Contains the share done.
     Layout(f64),
     Running {
         warming_up: bool,
-        /// The share of warm-up and measurement done.
         done: f64,
         ops_per_s: f64,
         mib_per_s: f64,
     },
-    /// Files are being read back.
     Verifying,
 }
 
@@ -97,7 +92,6 @@ pub fn run(plan: &Plan, progress: &mut dyn FnMut(Progress)) -> Result<Report, Er
     Ok(Report::new(plan, &counters, facts))
 }
 
-/// A load with files and connections.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     shared: Arc<Shared>,
@@ -109,7 +103,6 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// Creates files and connects.
     pub(crate) fn new(
         plan: &Plan,
         laid_out: &mut LaidOut,
@@ -153,7 +146,6 @@ impl Prepared {
         driver::run(&mut self.connections, self.threads, control, counters)
     }
 
-    /// Operations in the window on each connection of a client.
     pub(crate) fn connections(&self, client: usize) -> Vec<u64> {
         self.connections
             .iter()
@@ -162,12 +154,11 @@ impl Prepared {
             .collect()
     }
 
-    /// Reads all files once, so that the server caches them.
     pub(crate) fn read_all(&self) -> Result<(), Error> {
         self.file_set.warm(&self.shared.plan)
     }
 
-    /// Cleans up after a load of its own: commits its writes, reads them back, and removes the files, as planned.
+    /// Commits writes, reads them back, and removes the files, as planned.
     fn finish(
         &mut self,
         plan: &Plan,
@@ -198,20 +189,19 @@ impl Prepared {
         Ok(())
     }
 
-    /// Changes of the server's write verifier.
     pub(crate) fn restarts(&self) -> u64 {
         self.connections.iter().map(|connection| connection.generator.restarts).sum()
     }
 }
 
-/// Removes the files of loads on `target`.
 pub(crate) fn clear(target: &Target, caller: &Caller) -> Result<(), Error> {
     let Caller { uid, gid, privileged_port, nt_hash, .. } = *caller;
     let plan = Plan { uid, gid, privileged_port, nt_hash, ..Plan::new(target.clone(), Op::Null) };
     FileSet::clear(&mut setup_client(&plan)?)
 }
 
-/// Reports progress until the window's end or the generator's; returns the server's processor time in the window.
+/// Reports progress until the window ends or the generator stops. Returns the server's processor time in the
+/// window.
 fn observe(
     plan: &Plan,
     clock: &Clock,

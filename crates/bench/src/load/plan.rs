@@ -17,7 +17,7 @@ use serde::{Serialize, Serializer};
 
 use crate::{Error, Target, Version, pattern};
 
-/// Most memory for payloads in flight.
+/// Bounds the memory for payloads in flight, in bytes.
 const PAYLOAD_MAX: u64 = 1 << 30;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -60,7 +60,6 @@ impl Op {
         self.transfers() || matches!(self, Self::Getattr | Self::Access | Self::Open | Self::Commit)
     }
 
-    /// Whether files remain open during the load.
     pub(super) fn holds_files_open(self) -> bool {
         matches!(self, Self::Read | Self::Write | Self::Mix)
     }
@@ -69,7 +68,6 @@ impl Op {
         matches!(self, Self::Lookup | Self::Readdirplus)
     }
 
-    /// Whether the load uses all of the plan's directories.
     fn is_spread(self) -> bool {
         matches!(self, Self::Lookup | Self::Create | Self::Rename)
     }
@@ -104,7 +102,6 @@ pub(crate) fn stable_how(stability: Stability) -> StableHow {
     }
 }
 
-/// One kind of call; results are kept for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Null,
@@ -157,7 +154,7 @@ impl Kind {
         }
     }
 
-    /// The name of the call in a version of NFS, or over SMB.
+    /// Depends on the version: the name of the NFS call, or of the SMB requests.
     pub fn name(self, version: Version) -> String {
         match (self, version) {
             (Self::Readdirplus, Version::V41 | Version::V42) => "READDIR".to_owned(),
@@ -168,7 +165,6 @@ impl Kind {
 }
 
 impl Kind {
-    /// The requests of the call over SMB.
     fn name_over_smb(self) -> &'static str {
         match self {
             Self::Null => "ECHO",
@@ -253,7 +249,6 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The smallest sensible load on `target`.
     pub fn new(target: Target, op: Op) -> Self {
         Self {
             target,
@@ -304,7 +299,6 @@ impl Plan {
         self.blocks_per_file() * self.files as u64
     }
 
-    /// The unit in which data says where it belongs; see [`pattern`].
     pub fn unit(&self) -> usize {
         pattern::unit_for(self.transfer()).unwrap_or(4096)
     }
@@ -313,12 +307,10 @@ impl Plan {
         self.transfer_max.map_or(self.block, |most| most.min(self.block))
     }
 
-    /// READs or WRITEs of an operation.
     pub fn parts(&self) -> usize {
         if self.op.transfers() { usize::try_from(self.block / self.transfer()).unwrap_or(1) } else { 1 }
     }
 
-    /// Most operations in flight on one connection.
     pub(crate) fn groups_max(&self) -> usize {
         match self.placement {
             Placement::Shared => self.depth,
@@ -331,8 +323,8 @@ impl Plan {
         self.verify && self.op.writes()
     }
 
-    /// Whether the kernel drops the payload of replies instead of copying it: only if the load does not verify data,
-    /// and the payload is worth the second receive.
+    /// Whether the kernel drops the payload of replies instead of copying it. Needs a load that does not
+    /// verify data, and a payload that is worth a second receive.
     pub(crate) fn discards(&self) -> bool {
         self.op.transfers()
             && self.op != Op::Write
@@ -341,7 +333,7 @@ impl Plan {
             && self.target.version.is_plain()
     }
 
-    /// Refuses an impossible plan, and names what is possible.
+    /// Refuses an impossible plan, and names the possible values.
     pub fn check(&self) -> Result<(), Error> {
         if self.op == Op::Open && self.target.version == Version::V3 {
             let text = format!(

@@ -11,15 +11,13 @@ use crate::pattern::{self, FileOffset};
 /// A call in flight, and the values that its reply must match.
 #[derive(Clone, Debug)]
 pub(super) struct CallSlot {
-    /// The worker whose operation the call is part of.
     pub(super) worker: u32,
     pub(super) kind: Kind,
     pub(super) position: FileOffset,
-    /// The write that a READ must find, or that a WRITE makes; zero if any will do.
+    /// The write that a READ must find, or that a WRITE makes. Zero accepts any.
     pub(super) generation: u32,
 }
 
-/// The outcome of a successful call.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CallOutcome {
     pub(super) bytes: u64,
@@ -27,7 +25,7 @@ pub(super) struct CallOutcome {
     pub(super) listing: Option<ListedPage>,
 }
 
-/// Checks the result of the call in `slot`, which is not a READ.
+/// Checks any result but that of a READ.
 #[inline]
 pub(super) fn check(plan: &Plan, slot: &CallSlot, result: CallResult<'_>) -> Result<CallOutcome, Fault> {
     Ok(match result {
@@ -45,16 +43,14 @@ pub(super) fn check(plan: &Plan, slot: &CallSlot, result: CallResult<'_>) -> Res
 
 pub(super) struct ReadResult<'a> {
     pub(super) head: ReadHead,
-    /// The data, with the padding that it has on the wire.
+    /// With the padding of the wire.
     pub(super) data: &'a [u8],
-    /// The length that the data should have, with the dropped bytes.
+    /// The expected length, including dropped bytes.
     pub(super) padded: usize,
-    /// Bytes that the kernel dropped.
     pub(super) missing: usize,
 }
 
 impl ReadResult<'_> {
-    /// Whether it is what the call in `slot` asked for.
     #[inline]
     pub(super) fn judge(self, plan: &Plan, slot: &CallSlot) -> Result<CallOutcome, Fault> {
         let Self { head: ReadHead { count, length, eof }, data, padded, missing } = self;
@@ -81,7 +77,7 @@ impl ReadResult<'_> {
     }
 }
 
-/// Checks that a WRITE is complete, and as stable as requested.
+/// The WRITE must be complete, and as stable as requested.
 #[inline]
 fn check_write(plan: &Plan, slot: &CallSlot, count: u32, committed: StableHow) -> Result<(), Fault> {
     if u64::from(count) > plan.transfer() {

@@ -12,11 +12,11 @@ use serde::Serialize;
 use super::plan::{Kind, Op, Plan, stable_how};
 use crate::driver::counters::OpCounters;
 
-/// Share of its threads' time from which the generator counts as the bottleneck.
+/// A generator that is busy for a larger share of its threads' time is the bottleneck.
 const BUSY_MAX: f64 = 0.8;
-/// Share of late calls from which the generator does not keep its schedule.
+/// With a larger share of late calls, the generator does not keep its schedule.
 pub(crate) const LATE_MAX: f64 = 0.01;
-/// The shortest measurement without a warning.
+/// A shorter measurement causes a warning.
 const SHORT: Duration = Duration::from_secs(5);
 
 /// The whole result of a load.
@@ -91,7 +91,6 @@ pub struct Second {
     pub bytes: u64,
 }
 
-/// Facts beside the counts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Facts {
     pub(super) started: f64,
@@ -158,13 +157,11 @@ impl Report {
         self.errors.values().sum()
     }
 
-    /// The result of one kind of call.
     pub fn kind(&self, kind: Kind) -> Option<&KindReport> {
         self.kinds.iter().find(|report| report.kind == kind.name(self.plan.target.version))
     }
 }
 
-/// The seconds of all clients, summed.
 fn series(plan: &Plan, counters: &OpCounters) -> Vec<Second> {
     let mut all: Vec<result::Second> = Vec::new();
     for client in 0..plan.clients {
@@ -206,7 +203,7 @@ fn warnings(plan: &Plan, counters: &OpCounters, facts: Facts) -> Vec<String> {
     warnings
 }
 
-/// Warnings where a requested rate was not reached, or operations were late.
+/// Warns if the requested rate was not reached, or operations were late.
 fn schedule_warnings(plan: &Plan, ops: u64, late: u64) -> Vec<String> {
     let Some(asked) = plan.rate else { return Vec::new() };
     let (delivered, late) = (ops as f64 / plan.time.as_secs_f64(), late as f64 / ops.max(1) as f64);

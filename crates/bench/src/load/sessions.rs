@@ -1,4 +1,4 @@
-//! The state of a load's clients at the server: connections, and over NFSv4 and SMB sessions and open files.
+//! The clients' state at the server: connections, and over NFSv4 and SMB sessions and open files.
 
 use std::net::TcpStream;
 use std::ops::Range;
@@ -20,14 +20,11 @@ use super::v4::{ClientContext, SlotState};
 use super::{smb, v3, v4};
 use crate::error::Error;
 
-/// The clients of a load at the server, while the load lives.
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
-    /// Over NFSv4.
     keeper: LeaseKeeper,
 }
 
-/// One connection of a client, and the protocol on it.
 #[derive(Debug)]
 pub(super) struct ClientConnection {
     pub(super) stream: TcpStream,
@@ -42,7 +39,7 @@ impl ClientConnection {
 }
 
 impl Sessions {
-    /// Connects client `client`; over NFSv4 and SMB also creates sessions and opens files.
+    /// Over NFSv4 and SMB also creates sessions and opens files.
     pub(super) fn client(
         &mut self,
         plan: &Plan,
@@ -101,7 +98,7 @@ impl Sessions {
     }
 }
 
-/// Connects a client over SMB, with one session for all these connections.
+/// Creates one session for all these connections.
 fn over_smb(
     plan: &Plan,
     client: usize,
@@ -133,7 +130,7 @@ fn check_credits(plan: &Plan, channel: &Channel) -> Result<(), Error> {
     Err(Error::Plan(format!("a call takes {charge} credits; this server grants less ({channel:?})")))
 }
 
-/// Opens the data files that a client uses; the others have the anonymous stateid.
+/// Opens the data files that a client uses. Other files get the anonymous stateid.
 fn open_files(
     plan: &Plan,
     client: usize,
@@ -151,7 +148,6 @@ fn open_files(
     Ok(opens)
 }
 
-/// The data files that a client uses.
 fn files_of(plan: &Plan, client: usize) -> Range<usize> {
     let streams = Stream::all(plan);
     let own = (0..plan.connections).flat_map(|connection| Stream::of_connection(plan, client, connection));

@@ -1,4 +1,4 @@
-//! The calls of a load over SMB: requests on files that are held open, and compounds that open and close.
+//! The calls of a load over SMB: requests on open files, and compounds that open and close.
 
 use std::sync::Arc;
 
@@ -23,7 +23,6 @@ use super::plan::{Kind, Op, Plan};
 use crate::driver::calls::Calls;
 use crate::error::Error;
 
-/// The requests that a kind of call is made of.
 pub(super) fn requests(kind: Kind) -> &'static [Command] {
     match kind {
         Kind::Null => &[Command::ECHO],
@@ -40,13 +39,13 @@ pub(super) fn requests(kind: Kind) -> &'static [Command] {
     }
 }
 
-/// The request that a kind of call is counted as: of a compound the second one, behind CREATE.
+/// A call is counted as this request. Of a compound it is the second one, after CREATE.
 pub(super) fn command(kind: Kind) -> Command {
     let requests = requests(kind);
     *requests.get(1).unwrap_or(&requests[0])
 }
 
-/// The credits of a call.
+/// In credits.
 #[inline]
 pub(super) fn charge(kind: Kind, transfer: u32) -> u16 {
     match kind {
@@ -60,9 +59,9 @@ pub(super) fn charge(kind: Kind, transfer: u32) -> u16 {
 /// The opens that all connections of a session share, and the paths that calls open.
 #[derive(Debug)]
 pub(super) struct SharedOpens {
-    /// The data files as they are open all the while; zeros of those that are not.
+    /// Data files that stay open; zeros for other files.
     files: Vec<FileId>,
-    /// The paths, in UTF-16, of the data files and of the directories.
+    /// In UTF-16: the data files, then the directories.
     paths: Vec<Vec<u8>>,
     many: Vec<Vec<u8>>,
     scratch: Vec<Vec<u8>>,
@@ -95,25 +94,21 @@ impl SharedOpens {
     }
 }
 
-/// The opens of the calls on one connection.
 #[derive(Debug)]
 pub(super) struct Opens {
     shared: Arc<SharedOpens>,
-    /// The large directory, open for each slot: where a listing goes on belongs to the open.
+    /// The large directory, open once for each slot: an open holds the position of a listing.
     listings: Vec<FileId>,
-    /// The open file of each slot.
     opened: Vec<Option<FileId>>,
-    /// Calls of an operation; the first of their slots opens the file for all.
+    /// Calls of an operation. The first of their slots opens the file for all.
     parts: usize,
-    /// The pattern `*`.
     all_names: Vec<u8>,
-    /// Buffers for the paths of a call.
     path: Vec<u8>,
     other_path: Vec<u8>,
 }
 
 impl Opens {
-    /// Opens the directories that one connection needs besides the session's files.
+    /// Opens the directories that the connection needs besides the session's files.
     pub(super) fn new(
         plan: &Plan,
         slots: usize,
@@ -146,7 +141,7 @@ impl Opens {
         self.opened[slot].is_some()
     }
 
-    /// The file that a READ or WRITE works on: the one that its operation has opened, or one that is held open.
+    /// The file that the operation has opened, or one that stays open.
     #[inline]
     fn file(&self, call: &Call<'_>) -> FileId {
         self.opened[call.slot - call.slot % self.parts].unwrap_or(self.shared.files[call.object])
@@ -182,7 +177,6 @@ impl Opens {
         }
     }
 
-    /// Sends a call that opens, acts and closes.
     fn push_compound(&mut self, call: &Call<'_>, calls: &mut Calls) {
         let one = |command: Command, body| Request { command, charge: 1, body };
         let close = smb_requests::close(FileId::PREVIOUS);
@@ -229,7 +223,6 @@ fn write_flags(stability: Stability) -> WriteFlags {
     }
 }
 
-/// Sets `out` to the path of an ASCII name in a directory.
 #[inline]
 fn path(out: &mut Vec<u8>, directory: &[u8], name: &[u8]) {
     out.clear();
@@ -239,7 +232,7 @@ fn path(out: &mut Vec<u8>, directory: &[u8], name: &[u8]) {
     }
 }
 
-/// The path as UTF-16; paths always consist of whole units.
+/// Paths always consist of whole UTF-16 units.
 #[inline]
 fn text(path: &[u8]) -> Utf16<'_> {
     Utf16::new(path).unwrap_or_default()

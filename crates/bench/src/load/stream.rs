@@ -5,13 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::plan::{BlockOrder, Placement, Plan};
 use crate::pattern::{Random, mix};
 
-/// The blocks that a connection or a job works on.
 #[derive(Debug)]
 pub(super) struct Stream {
-    /// The first block, counted over all files of the plan.
     pub(super) first: u64,
     pub(super) blocks: u64,
-    /// The next one in order, counted without end.
+    /// The next block in order, counted without end.
     cursor: AtomicU64,
     /// The key of the random order in which each block comes once.
     key: u64,
@@ -25,7 +23,7 @@ impl Stream {
         Self { first, blocks, cursor, key, uncommitted: AtomicU64::new(0) }
     }
 
-    /// The streams of a plan: one for each job, or one for each connection.
+    /// One stream for each job, or for each connection.
     pub(super) fn all(plan: &Plan) -> Vec<Self> {
         match plan.placement {
             Placement::Jobs(jobs) => {
@@ -42,7 +40,6 @@ impl Stream {
         }
     }
 
-    /// The stream of each group of calls on a connection.
     pub(super) fn of_connection(plan: &Plan, client: usize, connection: usize) -> Vec<usize> {
         match plan.placement {
             Placement::Jobs(jobs) => {
@@ -53,7 +50,6 @@ impl Stream {
         }
     }
 
-    /// The next block, counted from the stream's first.
     #[inline]
     pub(super) fn next(&self, order: BlockOrder, random: &mut Random) -> u64 {
         match order {
@@ -66,7 +62,7 @@ impl Stream {
         }
     }
 
-    /// Counts bytes written; returns true to one caller when a COMMIT is due.
+    /// Counts written bytes. Returns true to one caller when a COMMIT is due.
     #[inline]
     pub(super) fn owes_commit(&self, written: u64, every: u64) -> bool {
         let before = self.uncommitted.fetch_add(written, Ordering::Relaxed);
@@ -74,8 +70,7 @@ impl Stream {
     }
 }
 
-/// Whether a mix's next operation is a read: exactly `read_percent` of every hundred, evenly, over all
-/// threads.
+/// Chooses reads in a mix: exactly `read_percent` of every hundred, evenly, over all threads.
 #[derive(Debug, Default)]
 pub(super) struct ReadMix(AtomicU64);
 
@@ -88,8 +83,8 @@ impl ReadMix {
     }
 }
 
-/// A permutation of `0..blocks`: a four-round Feistel network over the next even power of two, repeated until the
-/// value is below `blocks`, four times at most on average.
+/// A permutation of `0..blocks`: a four-round Feistel network over the next even power of two. Repeats until
+/// the value is below `blocks`, four times at most on average.
 fn shuffled(index: u64, blocks: u64, key: u64) -> u64 {
     let half = (u64::BITS - (blocks - 1).leading_zeros()).max(2).div_ceil(2);
     let mask = (1u64 << half) - 1;

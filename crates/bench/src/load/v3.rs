@@ -1,4 +1,4 @@
-//! The calls of a load over NFSv3: what is the same for all of a kind, and what follows it.
+//! The calls of a load over NFSv3: a common start for each kind, and the changing rest.
 
 use nfs_wire::v3::{Access, CreateHow, Sattr};
 use wire_client::nfs3::call::Headers;
@@ -10,11 +10,11 @@ use super::file_set::FileSet;
 use super::plan::{Kind, stable_how};
 use crate::driver::calls::Calls;
 
-/// Encoded beginnings of the calls of one client: record mark, header, credentials, handle.
+/// Encoded starts of one client's calls: record mark, header, credentials, handle.
 #[derive(Debug)]
 pub(super) struct Templates {
     calls: [Vec<Vec<u8>>; Kind::ALL.len()],
-    /// The encoded handles of the directories where names are made: RENAME has two.
+    /// Encoded handles of the directories of new names: RENAME needs two.
     scratch: Vec<Vec<u8>>,
     create_tail: Vec<u8>,
 }

@@ -1,4 +1,4 @@
-//! The load curve of job sets, whose points are found during the measurement.
+//! The load curve of job sets. The measurement determines its points.
 
 use report::curve::CurvePoint;
 use report::result::{Caveat, CaveatKind, Cell, Probe, Summary};
@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::job::Job;
 
 impl Runner<'_> {
-    /// Measures the series' curves on every arm, each with points of its own.
+    /// Each arm has its own points.
     pub(super) fn curves(&mut self, index: usize, series: &Series) -> Result<(), Error> {
         series.points().iter().try_for_each(|point| {
             (0..self.arms.len()).try_for_each(|arm| self.curve(arm, index, series, point))
@@ -67,7 +67,6 @@ impl Runner<'_> {
         Ok(Cell { series: index, point, search, measurements, summary, caveats })
     }
 
-    /// The job sets whose files fit on the target.
     fn room(&self, arm: usize, job: &Job) -> u32 {
         let free = self.runs[arm].target.free_bytes.unwrap_or(u64::MAX) / 2;
         let each = mix::bytes_per_set(job.file_scale_thousandths).max(1);

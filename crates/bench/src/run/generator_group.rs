@@ -14,45 +14,39 @@ use crate::job::Control;
 use crate::job::Job;
 use crate::observer::{Observer, Sample};
 
-/// Interval between checks.
 const POLL: Duration = Duration::from_millis(50);
-/// Shortest interval between checks, near the window's edges.
+/// Interval near the window's edges.
 const POLL_MIN: Duration = Duration::from_millis(1);
-/// Time from the request to the beginning on this machine.
+/// Between request and beginning on this machine.
 const START_DELAY: Duration = Duration::from_millis(50);
-/// Time from the request to the beginning on other machines, which measure their clocks first.
+/// Between request and beginning on other machines, which measure their clocks first.
 const START_DELAY_REMOTE: Duration = Duration::from_secs(1);
 
-/// The status of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PhaseStatus {
     pub phase: Phase,
-    /// Operations in the last whole second.
     pub ops_per_s: f64,
     /// 2^20 bytes in the last whole second.
     pub mib_per_s: f64,
 }
 
-/// A part of a repetition.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Phase {
-    /// Files are being created; the share done.
+    /// Files are being created. Contains the share done.
     Layout(f64),
     WarmUp,
-    /// The share of the window done.
+    /// Contains the share of the window done.
     Measuring(f64),
 }
 
 pub struct GeneratorGroup(Vec<Box<dyn Engine>>);
 
-/// Least and most warm-up, and the window, in seconds.
+/// Shortest and longest warm-up, and the window, in seconds.
 type Times = (u64, u64, u64);
 
 impl GeneratorGroup {
-    /// A group of at least one generator.
-    ///
     /// # Errors
-    /// There is none.
+    /// `members` is empty.
     pub fn new(members: Vec<Box<dyn Engine>>) -> Result<Self, Error> {
         if members.is_empty() {
             return Err(Error::Plan("there is no generator; name at least one agent".to_owned()));
@@ -60,12 +54,13 @@ impl GeneratorGroup {
         Ok(Self(members))
     }
 
-    /// The facts of the target, which must be the same for all generators.
+    /// All generators must see the same target.
     ///
     /// # Errors
-    /// One of them cannot reach it.
+    /// A generator cannot reach the target.
     pub fn facts(&mut self) -> Result<TargetFacts, Error> {
         let mut all = self.0.iter_mut().map(|engine| engine.facts()).collect::<Result<Vec<_>, _>>()?;
+        // A single generator on the server's host affects the figures of all.
         let co_located = all.iter().any(|facts| facts.co_located);
         let first = all.swap_remove(0);
         Ok(TargetFacts { co_located, ..first })
@@ -75,29 +70,29 @@ impl GeneratorGroup {
         self.0.iter().map(|engine| engine.machine()).collect()
     }
 
-    /// Whether the coordinator's own machine makes all load.
     pub(crate) fn is_one_machine(&self) -> bool {
         self.0.len() == 1
     }
 
-    /// Checks that the machines' clocks are known well enough for latencies over all of them.
+    /// Checks that the clocks are precise enough for latencies over all machines.
     ///
     /// # Errors
-    /// One is not: by how much, and how much is allowed.
+    /// Names the clock's error and the allowed error.
     pub(crate) fn check_clocks(&self) -> Result<(), Error> {
         self.machines().iter().try_for_each(check_clock)
     }
 
     /// # Errors
-    /// The server says no.
+    /// The server refuses.
     pub fn clear(&mut self) -> Result<(), Error> {
+        // All generators share one target, so the first one removes the files of all.
         self.0[0].clear()
     }
 
     /// Measures one window of a job: layout, warm-up until the rate is steady, measurement.
     ///
     /// # Errors
-    /// Whatever makes a result impossible; [`Error::Stopped`] if `stop` is set.
+    /// Every failure that prevents a result; [`Error::Stopped`] if `stop` is set.
     pub fn measure(
         &mut self,
         job: &Job,
@@ -111,6 +106,7 @@ impl GeneratorGroup {
         let is_remote = shares.iter().any(|share| share.engine.machine().name != "local");
         let lead = if is_remote { START_DELAY_REMOTE } else { START_DELAY };
         let begin = now_ns() + u64::try_from(lead.as_nanos()).unwrap_or(0);
+        // A window after the start needs the consent of every engine, and a warm-up that may vary.
         let late = shares.iter().all(|share| share.engine.accepts_late_window()) && times.1 > times.0;
         let controls: Vec<Control> = shares.iter().map(|_| Control::new(begin)).collect();
         if !late {
@@ -133,6 +129,7 @@ impl GeneratorGroup {
                 let (engine, failed) = (&mut *share.engine, &failed);
                 running.push(scope.spawn(move || {
                     let part = engine.run(control);
+                    // Makes the monitor stop the other generators.
                     failed.fetch_or(part.is_err(), Ordering::Relaxed);
                     part
                 }));
@@ -159,14 +156,13 @@ impl GeneratorGroup {
     }
 }
 
-/// A generator's part of a job.
 struct Share<'a> {
     index: usize,
     engine: &'a mut Box<dyn Engine>,
     job: Job,
 }
 
-/// Splits the clients evenly among the generators; drops generators without clients.
+/// Splits the clients evenly, and drops generators without clients.
 fn split_clients<'a>(engines: &'a mut [Box<dyn Engine>], job: &Job) -> Vec<Share<'a>> {
     let count = engines.len();
     let share = |(index, engine): (usize, &'a mut Box<dyn Engine>)| {
@@ -182,6 +178,7 @@ fn prepare(
     stop: &AtomicBool,
     tell: &mut dyn FnMut(PhaseStatus),
 ) -> Result<(), Error> {
+    // The generators lay out files in parallel; only the first one reports progress.
     let (first, others) = shares.split_first_mut().ok_or(Error::Stopped)?;
     thread::scope(|scope| {
         let running: Vec<_> = others
@@ -200,16 +197,14 @@ fn prepare(
     if stop.load(Ordering::Relaxed) { Err(Error::Stopped) } else { Ok(()) }
 }
 
-/// Supervises a running load.
 struct WindowMonitor<'a> {
     begin: u64,
     times: Times,
     controls: &'a [Control],
-    /// Set when a generator fails.
     failed: &'a AtomicBool,
     /// Whether the window begins when the rate is steady.
     opens_when_steady: bool,
-    /// The server's counters at the window's start and end, with their times in nanoseconds since 1970.
+    /// At the window's start and end. Times are in nanoseconds since 1970.
     samples: Vec<(u64, Sample)>,
     steady: Option<bool>,
 }
@@ -268,7 +263,6 @@ impl WindowMonitor<'_> {
         }
     }
 
-    /// Operations and bytes of a second, over all generators.
     fn second(&self, second: usize) -> (f64, f64) {
         let each = self.controls.iter().map(|control| control.second(second));
         each.fold((0.0, 0.0), |sum, (ops, bytes)| (sum.0 + ops as f64, sum.1 + bytes as f64))
@@ -307,14 +301,14 @@ impl WindowMonitor<'_> {
     }
 }
 
-/// The server's counters, with the time in the middle of the query.
+/// The time is the middle of the query.
 fn sample_now(observer: &mut dyn Observer) -> Result<(u64, Sample), Error> {
     let asked = now_ns();
     let sample = observer.sample()?;
     Ok((asked.midpoint(now_ns()), sample))
 }
 
-/// Merges the parts into one measurement. `machines` are the generators' places in the group.
+/// `machines` are the generators' places in the group.
 fn merge_parts(parts: Vec<Part>, machines: &[usize]) -> Measurement {
     let mut all = Measurement::default();
     let mut operations: Vec<Operation> = Vec::new();

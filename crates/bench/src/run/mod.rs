@@ -30,37 +30,29 @@ use crate::pattern::Random;
 pub use generator_group::{GeneratorGroup, Phase, PhaseStatus};
 pub use thoroughness::Thoroughness;
 
-/// Repetitions in a row without a result that end a run.
+/// A run ends after this many repetitions in a row without a result.
 const FAILURES_MAX: usize = 3;
 
-/// A target, and the generators of its load.
 pub struct Arm {
     pub generators: GeneratorGroup,
-    /// The observer of the server, if it can be asked.
     pub observer: Option<Box<dyn Observer>>,
 }
 
-/// A run to be made.
 #[derive(Clone, Debug)]
 pub struct RunRequest {
     pub scenario: Scenario,
     pub preset: Preset,
-    /// The preset, with the user's changes.
     pub thoroughness: Thoroughness,
-    /// The seed of the pseudo-random sequences.
     pub seed: u64,
-    /// Most bytes of all files together.
     pub working_set_max: Option<u64>,
 }
 
 #[derive(Clone, Debug)]
 pub struct Progress<'a> {
-    /// The index of the arm.
     pub arm: usize,
-    /// The series and the point.
     pub label: &'a str,
     pub done: f64,
-    /// The estimated rest of the run.
+    /// Estimated, until the end of the run.
     pub remaining: Duration,
     pub status: PhaseStatus,
 }
@@ -70,11 +62,11 @@ pub trait ProgressListener {
     fn measured(&mut self, arm: usize, label: &str, measurement: &Measurement);
 }
 
-/// Runs the scenario on every arm; `stop` ends the run early.
+/// Runs the scenario on every arm. `stop` ends the run early.
 ///
 /// # Errors
-/// What makes it impossible to begin: a target out of reach or one that may not be written, a scenario that
-/// cannot be. Later faults are in the results.
+/// The run cannot begin: a target is out of reach or read-only, or the scenario is impossible. The results
+/// contain later faults.
 pub fn run(
     request: &RunRequest,
     arms: &mut [Arm],
@@ -98,6 +90,7 @@ pub fn run(
     let mut runs = runner.runs;
     let is_valid = |cell: &Cell| cell.measurements.iter().any(Measurement::is_valid);
     let ended = match ended {
+        // No point has a result, so the run has nothing but the denial to report.
         Err(denied @ Error::NoAccess { .. }) if !runs.iter().any(|run| run.cells.iter().any(is_valid)) => {
             return Err(denied);
         }
@@ -141,8 +134,7 @@ fn new_run(request: &RunRequest, arm: &mut Arm) -> Result<Run, Error> {
     })
 }
 
-/// Bytes of each job's file: bounded by the scenario, the space on every target, and the preset; 0 where there are no
-/// such files.
+/// Bounded by the scenario, the space on every target, and the preset. 0 if the series has no such files.
 fn file_size(request: &RunRequest, runs: &[Run], series: &Series) -> u64 {
     if series.work != Work::Transfers {
         return 0;
@@ -156,7 +148,6 @@ fn file_size(request: &RunRequest, runs: &[Run], series: &Series) -> u64 {
     (all / series.jobs_max() as u64 / block).max(1) * block
 }
 
-/// The bytes of all files of each series.
 fn working_sets(request: &RunRequest, run: &Run) -> Vec<u64> {
     let numbered = run.scenario.series.iter().enumerate();
     let series_bytes = |(index, series): (usize, &Series)| match series.work {
@@ -174,7 +165,7 @@ fn working_sets(request: &RunRequest, run: &Run) -> Vec<u64> {
     numbered.map(series_bytes).collect()
 }
 
-/// Deviations to a smaller size or a shorter time than the scenario or the method asks for.
+/// Each deviation to a smaller size or a shorter time than the scenario or the method requires.
 fn scaled(request: &RunRequest, file_sizes: &[u64]) -> Vec<String> {
     let mut scaled = request.thoroughness.deviations(&request.scenario);
     let mut sets: Vec<(String, Vec<&str>)> = Vec::new();
@@ -230,6 +221,7 @@ impl Runner<'_> {
                         cell.summary = Summary::of(&cell.measurements);
                         cell.caveats = validity::cell_caveats(cell, &self.request.thoroughness);
                     }
+                    // The count covers all arms, which alternate.
                     if failures >= FAILURES_MAX * self.arms.len() {
                         let text =
                             "several repetitions in a row had no result; see the errors of the last cells";
@@ -241,7 +233,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Creates the cells of a series; finds the numbers of calls in flight where needed.
+    /// Creates the cells of a series, and searches for depths where needed.
     fn with_depths(&mut self, index: usize, series: &Series) -> Result<Vec<Point>, Error> {
         let mut points = series.points();
         let (mut found, mut probes) = (None, Vec::new());
@@ -268,7 +260,7 @@ impl Runner<'_> {
         Ok(points)
     }
 
-    /// Doubles the number of calls in flight on the first arm until the rate stops rising.
+    /// Doubles the depth on the first arm until the rate stops rising.
     fn search(&mut self, series: &Series, point: &Point) -> Result<Vec<report::result::Probe>, Error> {
         let mut probes = Vec::new();
         while let Some(depth) = search::next(&probes, series, point) {
@@ -298,7 +290,7 @@ impl Runner<'_> {
         Ok(measurement)
     }
 
-    /// Measures one window. An error gives a measurement without a result, except a stop or a denied write.
+    /// An error gives a measurement without a result, except for a stop or a denied write.
     fn measure_window(
         &mut self,
         arm: usize,
@@ -373,12 +365,10 @@ impl Runner<'_> {
     }
 }
 
-/// The progress of a run in repetitions.
 struct Progression {
     began: Instant,
     done: u32,
     planned: u32,
-    /// The least time of a repetition.
     least: Duration,
 }
 
@@ -391,7 +381,6 @@ impl Progression {
         Self { began: Instant::now(), done: 0, planned, least }
     }
 
-    /// The share done, and the estimated rest.
     fn estimate(&self) -> (f64, Duration) {
         let remaining = self.planned.saturating_sub(self.done);
         let each = self.began.elapsed().checked_div(self.done).unwrap_or(self.least);
@@ -399,7 +388,6 @@ impl Progression {
     }
 }
 
-/// The numbers below `count` in random order.
 fn shuffled(count: usize, random: &mut Random) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
     for at in (1..count).rev() {

@@ -5,7 +5,7 @@ use report::scenario::{Protocol, Scenario, Series, Work};
 
 use crate::error::Error;
 
-/// Refuses series over protocols that the target does not speak, before anything is measured.
+/// Refuses unsupported protocols before any measurement.
 pub(super) fn check(scenario: &Scenario, target: &TargetFacts) -> Result<(), Error> {
     for series in &scenario.series {
         if let Some(wrong) = series.protocols.iter().find(|protocol| !speaks(target, **protocol)) {
@@ -24,7 +24,7 @@ pub(super) fn check(scenario: &Scenario, target: &TargetFacts) -> Result<(), Err
     Ok(())
 }
 
-/// The feature of a series that the built-in client of SMB lacks.
+/// The first feature of a series that the built-in SMB client lacks.
 fn nfs_only_feature(series: &Series) -> Option<&'static str> {
     match series.work {
         // Over SMB an open returns the attributes.
@@ -35,8 +35,8 @@ fn nfs_only_feature(series: &Series) -> Option<&'static str> {
     }
 }
 
-/// Whether the target speaks a protocol: the built-in client NFSv3 and NFSv4.1 with an export and SMB with a share, a
-/// mounted path the protocol of its mount.
+/// The built-in client speaks NFSv3 and NFSv4.1 to an export, and SMB to a share. A mounted path speaks the
+/// protocol of its mount.
 fn speaks(target: &TargetFacts, protocol: Protocol) -> bool {
     let Some(mount) = &target.mount else { return target.smb.is_some() == (protocol == Protocol::Smb) };
     let version = mount.options.split(',').find_map(|option| option.strip_prefix("vers="));
@@ -77,7 +77,7 @@ mod tests {
         refused("sizing", "NFSv3", protocols, mount)
     }
 
-    /// The error for a target whose built-in client speaks `spoken`.
+    /// `spoken` is the protocol of the built-in client.
     fn refused(
         scenario: &str,
         spoken: &str,

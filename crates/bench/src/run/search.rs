@@ -4,14 +4,14 @@ use report::result::{Measurement, Probe};
 use report::scenario::limits::DEPTH_MAX;
 use report::scenario::{Point, Series};
 
-/// The least gain; two smaller ones in a row end the search.
+/// Two smaller gains in a row end the search.
 const GAIN_MIN: f64 = 1.03;
-/// The share of the peak that the chosen number must reach.
+/// The chosen depth must reach this share of the peak.
 const ENOUGH: f64 = 0.97;
-/// Most data in flight.
+/// Bounds the data in flight, in bytes.
 const BYTES_MAX: u64 = 256 << 20;
 
-/// The next number of calls in flight to try, if any.
+/// The next depth to try. `None` ends the search.
 pub(super) fn next(probes: &[Probe], series: &Series, point: &Point) -> Option<usize> {
     let Some(last) = probes.last() else {
         // Every connection needs a call.
@@ -26,7 +26,7 @@ pub(super) fn next(probes: &[Probe], series: &Series, point: &Point) -> Option<u
     (in_vain < 2 && bytes <= BYTES_MAX && on_connection <= DEPTH_MAX as u64).then_some(depth)
 }
 
-/// The chosen number of calls in flight.
+/// The smallest depth that reaches [`ENOUGH`] of the peak.
 pub(super) fn best_depth(probes: &[Probe]) -> usize {
     let peak = probes.iter().map(|probe| probe.ops_per_s).fold(0.0, f64::max);
     probes.iter().find(|probe| probe.ops_per_s >= ENOUGH * peak).map_or(1, |probe| probe.depth)
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
     use report::result::Latency;
 
-    /// The depths tried against a server with this rate at each depth.
+    /// The depths that the search tries, and the chosen one.
     fn tried(rate: impl Fn(usize) -> f64, series: &Series) -> (Vec<usize>, usize) {
         let (point, mut probes) = (series.points().remove(0), Vec::new());
         while let Some(depth) = next(&probes, series, &point) {

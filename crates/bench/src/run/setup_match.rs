@@ -6,10 +6,10 @@ use report::result::{Caveat, CaveatKind, Durability, Limits, Run, TargetFacts, V
 use report::scenario::{Series, Stability, Work};
 use report::units::show_size;
 
-/// The ratio of a limit to a published figure below which the difference counts.
+/// A limit below this share of a published figure counts as a difference.
 const CLOSE: f64 = 0.995;
 
-/// Adds a caveat for each difference from the pages, with the series concerned.
+/// Adds one caveat for each difference from the pages, with the affected series.
 pub(super) fn check_setup(run: &mut Run) {
     let mut found: Vec<(String, Vec<&str>)> = Vec::new();
     let measured = |index: usize| run.cells.iter().any(|cell| cell.series == index);
@@ -37,8 +37,7 @@ fn volume_differences(volume: &VolumeFacts, series: &Series) -> Vec<String> {
     all.into_iter().flatten().chain(limits(volume, &published)).collect()
 }
 
-/// The difference of a volume with relaxed durability: volumes of the clouds lose no acknowledged write in a power
-/// cut.
+/// Volumes of the clouds lose no acknowledged write in a power cut; relaxed durability does.
 fn durability(volume: &VolumeFacts, series: &Series) -> Option<String> {
     let writes = series.work == Work::EdaBlend
         || (series.work == Work::Transfers && series.reads.iter().any(|percent| *percent < 100));
@@ -74,7 +73,7 @@ fn shape(volume: &VolumeFacts, published: &[Published]) -> Option<String> {
     (!published.is_empty()).then(|| format!("the volume follows another curve: {of}"))
 }
 
-/// The published figure that is furthest above the limit of its kind.
+/// Names the published figure that is furthest above the limit of its kind.
 fn limits(volume: &VolumeFacts, published: &[Published]) -> Option<String> {
     let figures = published.iter().flat_map(|one| one.figures());
     let above = figures.filter_map(|figure| {
@@ -112,7 +111,7 @@ fn mib(limits: &Limits, direction: Direction) -> Option<f64> {
     own.into_iter().chain(limits.bytes_per_s).min().map(|limit| limit as f64 / f64::from(1 << 20))
 }
 
-/// The difference where the server accepts shorter calls than the series uses.
+/// Present if the server accepts only shorter calls than the series uses.
 fn transfer_difference(target: &TargetFacts, series: &Series) -> Option<String> {
     let wanted = series.transfers.iter().max().or(series.blocks.iter().max()).copied()?;
     let most = target.read_max.into_iter().chain(target.write_max).min()?;

@@ -1,13 +1,12 @@
 //! Whether a rate is steady, by its last seconds.
 
-/// Seconds of the comparison.
 pub(super) const SECONDS: usize = 30;
-/// Largest range over mean.
+/// Range over mean.
 const RANGE_MAX: f64 = 0.2;
-/// Largest slope over all seconds, over mean.
+/// Slope over all seconds, over mean.
 const TREND_MAX: f64 = 0.1;
 
-/// Whether rates of successive seconds neither jump nor trend. Fewer than [`SECONDS`] are not steady.
+/// Whether rates neither jump nor trend. Fewer than [`SECONDS`] rates are not steady.
 pub(super) fn is_steady(rates: &[f64]) -> bool {
     let Some(last) = rates.len().checked_sub(SECONDS).map(|start| &rates[start..]) else { return false };
     let mean = last.iter().sum::<f64>() / SECONDS as f64;
@@ -15,7 +14,6 @@ pub(super) fn is_steady(rates: &[f64]) -> bool {
     mean > 0.0 && max - min <= RANGE_MAX * mean && (slope(last) * SECONDS as f64).abs() <= TREND_MAX * mean
 }
 
-/// The slope of the least-squares line.
 fn slope(rates: &[f64]) -> f64 {
     let middle = (rates.len() - 1) as f64 / 2.0;
     let moments = rates.iter().enumerate().map(|(at, rate)| {

@@ -5,27 +5,22 @@ use report::scenario::{Preset, Scenario, Series};
 /// The length and number of measurements. Times are whole seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thoroughness {
-    /// Repetitions of each point.
     pub repetitions: u32,
-    /// Seconds of the shortest warm-up.
     pub warm_up_min: u64,
-    /// Seconds of the longest warm-up; it ends when the rate is steady.
+    /// The warm-up ends earlier when the rate is steady.
     pub warm_up_max: u64,
-    /// Seconds of a measurement.
     pub time: u64,
-    /// Warm-up and measurement of a probe in the search for the number of calls in flight.
+    /// Warm-up and measurement of a probe in the search for the depth.
     pub probe: (u64, u64),
-    /// Warm-up and measurement of a point of a load curve.
     pub curve: (u64, u64),
     /// Whether every point has its own search, or only the first of each series.
     pub searches_each_point: bool,
-    /// Most bytes of all files together.
     pub working_set_max: Option<u64>,
     /// Files of job sets, in thousandths of the usual number.
     pub file_scale_thousandths: u32,
 }
 
-/// The method's values: three repetitions, a warm-up until the rate is steady, and then a minute.
+/// Three repetitions, a warm-up until the rate is steady, and then a minute.
 const METHOD: Thoroughness = Thoroughness {
     repetitions: 3,
     warm_up_min: 30,
@@ -59,7 +54,7 @@ impl From<Preset> for Thoroughness {
 }
 
 impl Thoroughness {
-    /// Deviations below the method where the scenario needs its values.
+    /// Deviations below the method, where the scenario needs its values.
     pub(crate) fn deviations(&self, scenario: &Scenario) -> Vec<String> {
         let mut all = Vec::new();
         let mut less = |what: &str, is: u64, method: u64| {

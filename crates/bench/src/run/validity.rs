@@ -8,18 +8,17 @@ use crate::eda;
 use crate::job::Job;
 use crate::load::LATE_MAX;
 
-/// Utilization from which a generator counts as the bottleneck.
+/// A busier generator counts as the bottleneck.
 const BUSY_MAX: f64 = 0.8;
-/// Utilization from which a network counts as the bottleneck.
 const NETWORK_MAX: f64 = 0.9;
-/// Standard deviation over mean from which repetitions have a caveat.
+/// A larger standard deviation over mean causes a caveat.
 const VARIATION_MAX: f64 = 0.05;
-/// The largest deviation of a mix, in percent of the operations.
+/// Bounds the deviation of a mix, in percent of the operations.
 const MIX_MAX: f64 = 0.5;
-/// The cache hit ratio from which reads count as from memory; one minus it, up to which as from storage.
+/// Reads with a higher cache hit ratio count as from memory. With at most one minus this ratio, reads count
+/// as from storage.
 const WARM_MIN: f64 = 0.95;
 
-/// Adds the caveats that follow from one measurement.
 pub(super) fn check_measurement(
     measured: &mut Measurement,
     job: &Job,
@@ -84,7 +83,7 @@ pub(super) fn check_measurement(
     measured.caveats.extend(caveats);
 }
 
-/// Connections of the job: all, or fewer where there are fewer processes.
+/// All connections, or fewer if the job has fewer processes.
 fn connections(job: &Job) -> usize {
     if job.work != Work::EdaBlend {
         return job.clients_total * job.connections;
@@ -97,7 +96,7 @@ fn connections(job: &Job) -> usize {
     (0..job.clients_total).map(of_client).sum()
 }
 
-/// The shortfall where too few operations of a schedule were done, in words.
+/// `None` if the schedule was kept well enough.
 fn rate_shortfall(measured: &Measurement, job: &Job) -> Option<String> {
     let asked = job.rate?;
     let reached = measured.ops(None) as f64 / measured.seconds;
@@ -105,7 +104,7 @@ fn rate_shortfall(measured: &Measurement, job: &Job) -> Option<String> {
         .then(|| format!("delivered {reached:.1} of {asked} operations a second asked"))
 }
 
-/// The signs that a generator's machine was the bottleneck; `shared` if the server runs on it too.
+/// Signs that a generator's machine was the bottleneck. `shared` if the server runs on that machine.
 fn client_limits(usage: &MachineUse, ops: u64, shared: bool) -> Vec<String> {
     let late = usage.late as f64 / ops.max(1) as f64;
     let network = usage.network_share.unwrap_or(0.0);
@@ -119,7 +118,7 @@ fn client_limits(usage: &MachineUse, ops: u64, shared: bool) -> Vec<String> {
     over.map(|(share, _, words)| format!("{:.1} % {words}", share * 100.0)).collect()
 }
 
-/// The caveats of a point: those of its repetitions, each once, and their variation.
+/// Each caveat of a repetition once, then the variation.
 pub(super) fn cell_caveats(cell: &Cell, thoroughness: &Thoroughness) -> Vec<Caveat> {
     let mut caveats: Vec<Caveat> = Vec::new();
     for caveat in cell.measurements.iter().flat_map(|measurement| &measurement.caveats) {
@@ -140,7 +139,6 @@ pub(super) fn cell_caveats(cell: &Cell, thoroughness: &Thoroughness) -> Vec<Cave
     caveats
 }
 
-/// Adds the caveats of a whole run.
 pub(super) fn check_run(run: &mut Run) {
     if run.target.co_located {
         let text = "client and server share this host and its processors: figures about this host, not a volume's envelope";

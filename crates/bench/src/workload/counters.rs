@@ -7,29 +7,26 @@ use super::observed::Observed;
 use super::traffic::{Interval, observed};
 use crate::error::Error;
 
-/// The counters of a service for a volume at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Counters {
-    /// Seconds since any epoch, the same for all readings.
+    /// Since any epoch, equal for all readings.
     pub at_s: f64,
     pub reads: u64,
     pub read_bytes: u64,
     pub writes: u64,
     pub written_bytes: u64,
-    /// Other operations.
     pub others: u64,
     /// Microseconds of all reads and writes, if counted.
     pub us: Option<u64>,
-    /// Current clients, if known.
     pub clients: Option<u32>,
-    /// Current connections, if known.
     pub connections: Option<u32>,
 }
 
-/// The peak load between successive readings of counters; `source` names them.
+/// The peak load between successive readings; `source` names them.
 ///
 /// # Errors
-/// There are fewer than two; no time passed between two of them; counters went backwards; no data was moved.
+/// There are fewer than two readings, no time passed between two readings, a counter went backwards, or no
+/// data moved.
 pub fn sampled(source: &str, samples: &[Counters], pattern: Option<Access>) -> Result<Observed, Error> {
     all(source, samples, pattern).map_err(|wrong| Error::Plan(format!("{source}: {wrong}")))
 }
@@ -81,7 +78,7 @@ mod tests {
     use super::*;
     use envelope::{Bytes, BytesPerSecond, Stream};
 
-    /// Reads of 64 KiB and writes of 4 KiB, of 100 µs each.
+    /// Reads of 64 KiB and writes of 4 KiB, 100 µs each.
     fn at(at_s: f64, reads: u64, writes: u64) -> Counters {
         Counters {
             at_s,

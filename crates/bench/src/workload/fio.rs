@@ -1,4 +1,4 @@
-//! Results of fio: jobs that ran at the same time are one load.
+//! Results of fio. Jobs that ran at the same time are one load.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
@@ -9,28 +9,24 @@ use super::observed::{Candidate, Observed, Pick, rates, select, stream, whole};
 use crate::error::Error;
 use crate::fio::{Job, JobOutput, Output, Transfers, split};
 
-/// Options that give operations of several sizes.
 const MIXED_SIZES: [&str; 3] = ["bssplit", "bsrange", "blocksize_range"];
 
-/// Options that limit the requested rate.
 const HELD_BACK: [&str; 3] = ["rate", "rate_iops", "thinktime"];
 
-/// The mark in the version of figures that `bench report` wrote: a job for each cell, all in one group.
+/// Marks figures of `bench report`, which has a job for each cell, all in one group.
 const OURS: &str = " in the form of fio-";
 
 /// Operations of one size and order.
 struct Kind {
     access: Access,
     block: u64,
-    /// Bytes read a second.
     read: f64,
-    /// Bytes written a second.
     written: f64,
 }
 
 #[derive(Default)]
 struct Group {
-    /// Machines, if there are several, and jobs.
+    /// Machine (empty for a single one) and job.
     names: Vec<(String, String)>,
     kinds: Vec<Kind>,
     ops: f64,
@@ -118,7 +114,7 @@ impl Group {
         format!("{} ({})", names.join(", "), rates(bytes, self.ops))
     }
 
-    /// Adds one direction of a job, at its block size, or at the mean if there are several sizes.
+    /// Uses the job's block size, or the mean of several sizes.
     fn add(&mut self, of: &Transfers, reads: bool, job: &Job, mixed: bool) -> Result<(), String> {
         if of.io_bytes == 0 {
             return Ok(());

@@ -44,7 +44,6 @@ pub fn measured(run: &Run, name: &str, level: Level, large: bool) -> Result<Meas
     })
 }
 
-/// The name of the run, and its limits.
 fn source(run: &Run, name: &str) -> String {
     let mut source = format!("{name}, run of {} on {}", time(run.started), run.target.target);
     if is_co_located(run) {
@@ -63,7 +62,7 @@ fn point(cell: &Cell, stream: Stream, latency_us: u64) -> MeasuredPoint {
     MeasuredPoint { access, block, read_thousandths, clients, rate, latency_us }
 }
 
-/// A probe with another number of calls in flight. For job sets the search does not record the rate.
+/// A probe at another depth. For job sets the search does not record the rate.
 fn probed(series: &Series, cell: &Cell, probe: &Probe) -> Option<MeasuredPoint> {
     let is_other = series.work == Work::Transfers && probe.depth != cell.point.depth;
     let stream = transfers(series, cell, probe.mib_per_s).filter(|_| is_other)?;

@@ -19,7 +19,6 @@ pub use counters::{Counters, sampled};
 pub use measured::measured;
 pub use observed::{Observed, Pick};
 
-/// The form of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Run,

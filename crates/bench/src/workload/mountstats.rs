@@ -7,7 +7,6 @@ use super::observed::{Observed, Pick};
 use super::traffic::observed;
 use crate::mountstats::{Mount, protocol};
 
-/// A note on the counters of a mount.
 pub(super) const ONE_CLIENT: &str = "It is the load of this client alone: add that of the others.";
 
 pub(super) fn read(text: &str, pick: &Pick) -> Result<Observed, String> {
@@ -50,7 +49,7 @@ fn earlier(text: &str, mount: &Mount) -> Result<Counters, String> {
     counters(&before).map_err(|wrong| format!("the earlier text: {wrong}"))
 }
 
-/// The selected mount, or the only one.
+/// The wanted mount, or the only one.
 pub(super) fn place<'m>(mut places: Vec<&'m str>, wanted: Option<&str>) -> Result<&'m str, String> {
     places.sort_unstable();
     places.dedup();
@@ -67,7 +66,6 @@ pub(super) fn place<'m>(mut places: Vec<&'m str>, wanted: Option<&str>) -> Resul
     }
 }
 
-/// The counters of a mount; its age is their time.
 fn counters(mount: &Mount) -> Result<Counters, String> {
     let missing = |what: &str| {
         let allowed = "allowed: the mount's whole section of /proc/self/mountstats";
@@ -105,7 +103,7 @@ mod tests {
     use crate::error::Error;
     use envelope::{Access, Bytes, BytesPerSecond, Protocol, Stream};
 
-    /// Two NFS mounts as Linux 6.1 prints them, and others. `/mnt/a b` has read and written this many MiB in calls of
+    /// Two NFS mounts as Linux 6.1 prints them, and others. `/mnt/a b` has moved this many MiB in calls of
     /// 256 KiB and 8 KiB; `/home` nothing.
     fn text(age: u64, read_mib: u64, written_mib: u64, lookups: u64) -> String {
         let (read, written) = (read_mib << 20, written_mib << 20);

@@ -7,13 +7,11 @@ use super::observed::{Observed, Pick};
 use super::traffic::{Interval, observed};
 use crate::mountstats::unescaped;
 
-/// Columns of `read:` and `write:` in every version; newer versions have more.
+/// Columns of `read:` and `write:` in every version. Newer versions have more.
 const COLUMNS: usize = 6;
 
-/// The largest valid rate.
 const VALUE_MAX: f64 = 1e15;
 
-/// The rates of one mount in one interval.
 struct Report {
     at: String,
     interval: Interval,
@@ -21,7 +19,6 @@ struct Report {
     has: Has,
 }
 
-/// The lines that are present.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Has {
     reads: bool,
@@ -99,7 +96,6 @@ fn reports(text: &str) -> Result<Vec<Report>, String> {
 }
 
 impl Report {
-    /// Adds the values below a heading.
     fn add(&mut self, heading: &str, line: &str) -> Result<(), String> {
         // Percentages in parentheses belong to the count before them.
         let words = line.split_ascii_whitespace().filter(|word| !word.starts_with('('));
@@ -134,8 +130,7 @@ mod tests {
     use super::*;
     use envelope::{Bytes, BytesPerSecond, Stream};
 
-    /// A report as nfs-utils 2.6 prints it: all operations, then operations, kB and milliseconds of reads and of
-    /// writes.
+    /// A report as nfs-utils 2.6 prints it. Reads and writes are (operations, kB, milliseconds).
     fn report(at: &str, all: f64, reads: (f64, f64, f64), writes: (f64, f64, f64)) -> String {
         let line = |name: &str, (ops, kilobytes, ms): (f64, f64, f64)| {
             let each = if ops > 0.0 { kilobytes / ops } else { 0.0 };

@@ -2,49 +2,42 @@
 
 use envelope::{Access, Bytes, BytesPerSecond, Protocol, Stream};
 
-/// A load as a source recorded it. A value that the source lacks is `None`: the user supplies it.
+/// A load as a source recorded it. The user supplies values that the source lacks (`None`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observed {
-    /// The source, for people.
     pub source: String,
-    /// The streams of the load at its peak.
     pub streams: Vec<Stream>,
-    /// The average in percent of the peak, by data; needs several intervals.
+    /// The average in percent of the peak, by data. Needs several intervals.
     pub average_percent: Option<u32>,
-    /// The number of clients.
     pub clients: Option<u32>,
-    /// Connections of each client.
     pub connections: Option<u32>,
-    /// The mean time of an operation in the source, in microseconds; not a requirement.
+    /// The mean time of an operation in the source, in microseconds. Not a requirement.
     pub latency_us: Option<u64>,
     pub protocol: Option<Protocol>,
-    /// The bytes of all files that were in use.
     pub working_set: Option<Bytes>,
-    /// Guesses and omissions, a sentence each.
+    /// Guesses and omissions, one sentence each.
     pub notes: Vec<String>,
 }
 
-/// The selection among several loads, and facts that the user supplies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pick {
-    /// The number of a run's cell or of fio's group, from 1.
+    /// A run's cell or fio's group, from 1.
     pub cell: Option<usize>,
-    /// The mount point.
     pub mount: Option<String>,
-    /// Earlier counters of the same mount, as text of `/proc/self/mountstats`: the load is the difference.
+    /// Earlier counters of the same mount, as text of `/proc/self/mountstats`. The load is the difference.
     pub since: Option<String>,
-    /// The pattern, where the source has none.
+    /// For sources without a pattern.
     pub pattern: Option<Access>,
 }
 
-/// A load that can be selected: its name, and the load or the reason why it is unusable.
+/// A load with its name, or the reason why the load is unusable.
 pub(super) struct Candidate<T> {
     pub(super) label: String,
     pub(super) load: Result<T, String>,
 }
 
-/// The candidate with this number, from 1, or the only usable one, and its name. `what` names the candidates in the
-/// plural.
+/// Candidate `number`, from 1, or the only usable one. Also returns its name. `what` names the candidates in
+/// the plural.
 pub(super) fn select<T>(
     what: &str,
     candidates: Vec<Candidate<T>>,
@@ -71,7 +64,7 @@ pub(super) fn select<T>(
     }
 }
 
-/// A stream of reads and writes in operations of one size; `None` if both are zero.
+/// Reads and writes in operations of one size. `None` if both are zero.
 pub(super) fn stream(access: Access, block: u64, read: f64, written: f64) -> Option<Stream> {
     let rate = whole(read + written);
     let thousandths = u32::try_from(whole(1e3 * read / (read + written))).unwrap_or(1000);

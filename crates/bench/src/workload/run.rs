@@ -71,7 +71,6 @@ pub(super) fn load(series: &Series, cell: &Cell) -> Result<Stream, String> {
     found.filter(|stream| stream.rate.0 > 0).ok_or_else(|| "no data was moved".to_owned())
 }
 
-/// The transfers of a cell's kind at a rate.
 pub(super) fn transfers(series: &Series, cell: &Cell, mib_per_s: f64) -> Option<Stream> {
     let access = match series.pattern {
         Pattern::Sequential => Access::Sequential,
@@ -83,18 +82,17 @@ pub(super) fn transfers(series: &Series, cell: &Cell, mib_per_s: f64) -> Option<
     stream(access, cell.point.block, read, bytes - read)
 }
 
-/// The mean time of an operation from its intended start, in microseconds.
+/// The mean from the intended start, in microseconds.
 pub(super) fn latency_us(cell: &Cell) -> u64 {
     let valid = cell.measurements.iter().filter(|one| one.is_valid());
     whole(valid.map(Measurement::response).collect::<Distribution>().mean_ns() / 1e3)
 }
 
-/// Whether the generator shared the server's processors.
 pub(super) fn is_co_located(run: &Run) -> bool {
     run.target.co_located || run.caveats.iter().any(|caveat| caveat.kind == CaveatKind::CoLocated)
 }
 
-/// The protocol of the load, if volumes are served over it.
+/// `None` if volumes are not served over the protocol.
 pub(super) fn protocol(target: &TargetFacts) -> Option<Protocol> {
     match &target.mount {
         Some(mount) => mountstats::protocol(&mount.kind, &mount.options),
@@ -102,7 +100,6 @@ pub(super) fn protocol(target: &TargetFacts) -> Option<Protocol> {
     }
 }
 
-/// The bytes of all files of a cell.
 pub(super) fn working_set(run: &Run, series: &Series, cell: &Cell) -> Option<Bytes> {
     let bytes = match cell.point.job_sets {
         Some(sets) => {

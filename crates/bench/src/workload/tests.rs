@@ -7,8 +7,8 @@ use report::scenario::Work;
 
 use super::*;
 
-/// Two jobs at the same time, of which the first has two processes, and one after them; as fio 3.33 writes
-/// them, without what is not read.
+/// Two jobs at the same time, the first with two processes, then another job. The form is that of fio 3.33,
+/// without unused parts.
 const FIO: &str = r#"fio: this line is no figure
 {
   "fio version" : "fio-3.33",
@@ -45,7 +45,7 @@ fn refused(text: &str, pick: &Pick) -> String {
     read("it", text, pick).unwrap_err().to_string()
 }
 
-/// Access, block, thousandths read and bytes a second.
+/// Access, block, thousandths of reads, and bytes per second.
 fn plain(streams: &[Stream]) -> Vec<(Access, u64, u32, u64)> {
     let plain = |one: &Stream| (one.access, one.block.0, one.read_thousandths, one.rate.0);
     streams.iter().map(plain).collect()

@@ -1,22 +1,20 @@
-//! Loads with known operations and bytes alone: the access pattern is a guess.
+//! Loads whose operations and bytes are known. The access pattern is a guess.
 
 use envelope::{Access, Bytes, BytesPerSecond, Iops, Stream};
 use report::document::table::separated;
 
 use super::observed::{Observed, rates, stream, whole};
 
-/// The size from which operations count as sequential.
+/// Larger operations count as sequential, in bytes.
 const SEQUENTIAL_MIN: f64 = 65_536.0;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Interval {
-    /// The length of the interval.
     pub(super) seconds: f64,
     pub(super) reads: f64,
     pub(super) read_bytes: f64,
     pub(super) writes: f64,
     pub(super) written_bytes: f64,
-    /// Other operations.
     pub(super) others: f64,
     /// Microseconds of reads and writes together, if known.
     pub(super) us: Option<f64>,
@@ -35,7 +33,7 @@ impl Interval {
         self.data_per_s() + self.others / self.seconds
     }
 
-    /// Reads or writes alone, if they moved data: access, size and bytes a second.
+    /// Access, size and bytes per second. `None` if no data moved.
     fn kind(&self, ops: f64, bytes: f64, pattern: Option<Access>) -> Option<(Access, f64, f64)> {
         let guess = if bytes >= SEQUENTIAL_MIN * ops { Access::Sequential } else { Access::Random };
         (ops > 0.0 && bytes > 0.0).then(|| (pattern.unwrap_or(guess), bytes / ops, bytes / self.seconds))
@@ -62,7 +60,7 @@ impl Interval {
     }
 }
 
-/// The load at its peak: the interval with the most data, or the most operations if the mix is that of EDA.
+/// The interval with the most data, or with the most operations for the EDA mix.
 pub(super) fn observed(
     source: String,
     intervals: &[Interval],
@@ -101,7 +99,6 @@ pub(super) fn observed(
     })
 }
 
-/// Notes on guesses and omissions.
 fn notes(peak: &Interval, streams: &[Stream], pattern: Option<Access>) -> Vec<String> {
     let mut notes = Vec::new();
     if pattern.is_none() {

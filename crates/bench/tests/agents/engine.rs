@@ -9,11 +9,9 @@ use bench::agent::Now;
 use bench::engine::{Control, Engine, Job};
 use report::result::{Direction, Distribution, Operation, Part, TargetFacts};
 
-/// Operations a millisecond, and bytes of each.
 pub const OPS_PER_MS: u64 = 3;
 pub const BYTES: u64 = 8192;
 
-/// The calls that engines received.
 #[derive(Debug, Default)]
 pub struct Seen {
     pub jobs: Mutex<Vec<Job>>,
@@ -21,9 +19,9 @@ pub struct Seen {
     pub open: AtomicUsize,
 }
 
-/// Counts at [`OPS_PER_MS`]. The target selects another behavior: `early` needs its window before the start, `fail`
-/// fails to prepare, `panic` panics there, `silent` reports no progress, `late` begins 30 ms late, `huge` has a long
-/// result.
+/// Counts at [`OPS_PER_MS`]. The target selects a behavior: `early` needs its window before the start, `fail`
+/// fails to prepare, `panic` panics there, `silent` reports no progress, `late` begins 30 ms late, `huge` has
+/// a long result.
 pub struct Fake {
     target: String,
     now: Now,
@@ -39,7 +37,6 @@ impl Fake {
         Ok(Box::new(Self { target: target.to_owned(), now, seen }))
     }
 
-    /// Milliseconds pass until the end; the operations of the window.
     fn count(&self, control: &Control) -> u64 {
         let (mut done, mut in_window) = (0, 0);
         loop {

@@ -11,12 +11,12 @@ use report::result::Part;
 use crate::engine::{BYTES, OPS_PER_MS};
 use crate::{Fixture, job, soon, wait_until};
 
-/// A correct clock, one ahead, one behind.
+/// One correct, one ahead, one behind.
 const CLOCKS: [fn() -> u64; 3] =
     [wall_clock, || wall_clock() + 3_000_000_000, || wall_clock() - 7_777_000_000];
 
-/// Runs a load on an agent. It begins at what `begin` says when it is prepared; its window, of the second after
-/// the first one, is set after `told_ms`.
+/// Runs a load that begins at `begin`, evaluated after preparation. The window covers the second after the
+/// first one, and is set after `told_ms`.
 fn run(fixture: &Fixture, target: &str, begin: fn() -> u64, told_ms: u64) -> Result<Part, String> {
     let mut remote = fixture.remote(target);
     remote.prepare(&job(), &mut |_| {}).map_err(|wrong| wrong.to_string())?;

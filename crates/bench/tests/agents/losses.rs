@@ -16,10 +16,10 @@ const PASSES: u8 = 0;
 const IS_LOST: u8 = 1;
 const WAITS: u8 = 2;
 
-/// A connection between a coordinator and an agent that a test can cut.
+/// A connection between coordinator and agent that a test can cut.
 struct Way {
     address: String,
-    /// The fate of bytes: forwarded, dropped, or delayed.
+    /// Whether bytes are forwarded, dropped, or delayed.
     fate: Arc<AtomicU8>,
     streams: [TcpStream; 2],
 }
@@ -64,7 +64,6 @@ impl Way {
     }
 }
 
-/// Waits until the agent has dropped its engine.
 fn assert_ends(fixture: &Fixture, within: Duration) {
     let begun = Instant::now();
     while fixture.seen.running.load(Ordering::SeqCst) + fixture.seen.open.load(Ordering::SeqCst) > 0 {
@@ -73,7 +72,7 @@ fn assert_ends(fixture: &Fixture, within: Duration) {
     }
 }
 
-/// Runs a load, does `happens`, and returns the coordinator's error.
+/// Runs a load, calls `happens`, and returns the coordinator's error.
 fn lose(remote: &mut Remote, fixture: &Fixture, happens: impl FnOnce()) -> (String, Duration) {
     remote.open("steady", &Caller::default()).unwrap();
     remote.prepare(&job(), &mut |_| {}).unwrap();

@@ -18,26 +18,21 @@ use report::scenario::Work;
 
 use engine::{Fake, Seen};
 
-/// An agent in this process.
 pub struct Fixture {
     agent: Option<Agent>,
     pub address: String,
-    /// The calls that the agent's engines received.
     pub seen: Arc<Seen>,
 }
 
-/// The token of coordinators and agents.
 pub fn token() -> Token {
     "the token of these tests".parse().unwrap()
 }
 
 impl Fixture {
-    /// An agent with this machine's clock.
     pub fn start() -> Self {
         Self::with_clock(wall_clock)
     }
 
-    /// An agent with this clock.
     pub fn with_clock(now: Now) -> Self {
         let seen = Arc::<Seen>::default();
         let engines = Arc::clone(&seen);
@@ -47,14 +42,13 @@ impl Fixture {
         Self { address: agent.address().to_string(), agent: Some(agent), seen }
     }
 
-    /// A coordinator with an open engine.
     pub fn remote(&self, target: &str) -> Remote {
         let mut remote = Remote::connect(&self.address, &token()).unwrap();
         remote.open(target, &Caller::default()).unwrap();
         remote
     }
 
-    /// The next coordinator, after the agent has noticed the end of the last.
+    /// Waits until the agent has noticed the end of the last coordinator.
     pub fn next_remote(&self, target: &str) -> Remote {
         let mut last = None;
         wait_until("the agent takes the next coordinator", || {
@@ -66,7 +60,6 @@ impl Fixture {
         remote
     }
 
-    /// Stops the agent as its command does.
     pub fn stop(&mut self) {
         self.agent.take().into_iter().for_each(Agent::stop);
     }
@@ -78,12 +71,11 @@ impl Drop for Fixture {
     }
 }
 
-/// A beginning that leaves time for a machine that stands still for a second.
+/// Leaves time for a machine that stands still for a second.
 pub fn soon() -> u64 {
     wall_clock() + 1_500_000_000
 }
 
-/// Waits until a condition is true.
 #[track_caller]
 pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let patience = Instant::now() + Duration::from_secs(10);
@@ -93,7 +85,6 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// A job with a value in each field.
 pub fn job() -> Job {
     Job {
         clients_total: 3,

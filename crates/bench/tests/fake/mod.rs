@@ -20,16 +20,15 @@ use nfs_wire::v3::{
 };
 use xdr::{Decode, Encode, Reader, Writer};
 
-/// A fault of a running load: from the 200th READ or WRITE on, on every 50th.
+/// A fault of a running load. It begins with the 200th READ or WRITE and repeats every 50th.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     None,
     /// Legal: replies in fragments of 1000 bytes.
     Fragments,
-    /// Legal: two replies are exchanged.
     Reorder,
     FlippedBit,
-    /// Already during the layout, and for all clients.
+    /// Starts with the layout, and affects all clients.
     FlippedAlways,
     WrongBlock,
     LostWrite,
@@ -44,7 +43,7 @@ pub(crate) enum Fault {
     Closed,
     TooWeak,
     NewVerifier,
-    /// One connection gets no answers for [`STALL`] once.
+    /// One connection gets no answers for [`STALL`], once.
     Stall,
     /// REMOVE gets no answer until [`STALL`] after the first one.
     StallRemove,
@@ -52,18 +51,14 @@ pub(crate) enum Fault {
     Slow,
     /// READs and WRITEs are answered at [`RATE`] a second, over all connections.
     Paced,
-    /// One reply is never sent.
     Dropped,
 }
 
-/// See [`Fault::Stall`].
 pub(crate) const STALL: Duration = Duration::from_millis(400);
 
-/// The stall's time after the beginning of the load, behind a warm-up of a second.
+/// After the beginning of the load, which has a warm-up of a second.
 const STALL_AFTER: Duration = Duration::from_millis(1500);
-/// See [`Fault::Slow`].
 pub(crate) const SLOW: Duration = Duration::from_millis(5);
-/// See [`Fault::Paced`].
 pub(crate) const RATE: u32 = 2000;
 
 #[derive(Clone, Debug)]
@@ -72,13 +67,11 @@ enum Node {
     Dir(BTreeMap<Vec<u8>, u64>),
 }
 
-/// The calls that the server has received.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) connections: AtomicUsize,
     /// READs of the client that creates the files.
     pub(crate) setup_reads: AtomicU64,
-    /// The offsets of READs, in the order of the calls.
     pub(crate) places: Mutex<Vec<u64>>,
 }
 
@@ -89,16 +82,14 @@ struct Server {
     transfers: AtomicU64,
     seen: Arc<Seen>,
     fault: Fault,
-    /// The due time of the next reply, with a rate or a stall.
+    /// When the next reply is due, for a rate or a stall.
     due: Mutex<Option<Instant>>,
 }
 
-/// Starts a server on a port of the system's choice.
 pub(crate) fn start(fault: Fault) -> u16 {
     start_watched(fault).0
 }
 
-/// Starts a server, and returns its port and the calls that it receives.
 pub(crate) fn start_watched(fault: Fault) -> (u16, Arc<Seen>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -435,7 +426,6 @@ fn attributes(id: u64, node: &Node) -> Fattr {
     }
 }
 
-/// A failure with this many absent attributes as results.
 fn failure(status: Status, absent: usize) -> Vec<u8> {
     let mut out = status.to_bytes();
     out.extend(std::iter::repeat_n(0, 4 * absent));

@@ -3,7 +3,7 @@
 use bench::engine::Job;
 use report::scenario::{Cache, Pattern, Stability, Work};
 
-/// Random reads of 8 KiB in one file of 1 MiB, by one client over one connection, one call at a time.
+/// Random reads of 8 KiB in one file of 1 MiB: one client, one connection, one call at a time.
 pub fn job(work: Work) -> Job {
     Job {
         work,

@@ -20,7 +20,6 @@ impl Band {
         Self { low_thousandths: 1_000_000 / (1000 + worst), high_thousandths: 1_000_000 / (1000 - worst) }
     }
 
-    /// The product of both uncertainties.
     pub(super) fn combine(self, other: Self) -> Self {
         let times = |one: u32, other: u32| one * other / 1000;
         Self {

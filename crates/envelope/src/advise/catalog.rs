@@ -4,24 +4,21 @@ use super::{Measured, Prices};
 use crate::source::OWN;
 use crate::{Level, Profile, Provider, Refusal};
 
-/// Levels, alternative figures, the user's measurements and prices. Published figures are always included.
+/// The levels, profiles, measurements and prices to choose from. Published figures are always included.
 #[derive(Clone, Debug)]
 pub struct Catalog {
     pub levels: Vec<Level>,
     /// True for large volumes only, false for regular ones only, `None` for both.
     pub large: Option<bool>,
-    /// Alternative figures of the levels. Each applies to its own levels.
     pub profiles: Vec<Profile>,
     /// The user's measurements. They replace the published figures of their level.
     pub measured: Vec<Measured>,
     pub prices: Option<Prices>,
 }
 
-/// Levels that are no longer sold.
 const LEGACY: [Level; 2] = [Level::FilestoreHighScaleSsd, Level::FilestoreHighScaleSsd2021];
 
 impl Default for Catalog {
-    /// Every level that is sold today.
     fn default() -> Self {
         let levels = Level::all().iter().copied().filter(|level| !LEGACY.contains(level)).collect();
         Self { levels, large: None, profiles: Vec::new(), measured: Vec::new(), prices: None }
@@ -29,12 +26,10 @@ impl Default for Catalog {
 }
 
 impl Catalog {
-    /// A catalog of these levels, including legacy ones.
     pub fn of(levels: impl Into<Vec<Level>>) -> Self {
         Self { levels: levels.into(), ..Self::default() }
     }
 
-    /// The levels of [`Default`] of these providers.
     pub fn of_providers(providers: &[Provider]) -> Self {
         let mut catalog = Self::default();
         catalog.levels.retain(|level| providers.contains(&level.info().provider));

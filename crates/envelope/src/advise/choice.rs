@@ -82,11 +82,9 @@ pub enum Evidence {
     Limits,
 }
 
-/// The page's caveat for all its figures.
 const FILESTORE_VARIES: &str = "An instance may differ from the page's figures: caching on clients and server, the clients' machine type and the load matter.";
 
 impl Choice {
-    /// Assesses the candidate.
     pub(super) fn of(candidate: Candidate, workload: &Workload, catalog: &Catalog) -> Result<Self, Refusal> {
         let Assessment { constraints, evidence, mut caveats, mount, measured_on } =
             assess(&candidate, workload, catalog)?;
@@ -116,7 +114,6 @@ impl Choice {
         })
     }
 
-    /// These pools and volumes under another workload.
     pub fn reassess(&self, workload: &Workload, catalog: &Catalog) -> Result<Self, Refusal> {
         let Self { pools, pool, volumes_per_pool, volume, .. } = self.clone();
         Self::of(Candidate { pools, pool, per_pool: volumes_per_pool, volume }, workload, catalog)
@@ -126,7 +123,6 @@ impl Choice {
         self.pool.level
     }
 
-    /// Number of volumes in all pools.
     pub fn volumes(&self) -> u32 {
         self.pools * self.volumes_per_pool
     }
@@ -170,7 +166,6 @@ impl Choice {
         self.constraints.iter().filter(|one| one.kind != Bound::Setting).max_by_key(|one| one.used)
     }
 
-    /// The load's bound with the highest use: more load reaches it first.
     pub fn bottleneck(&self) -> Option<&Constraint> {
         self.of_load().max_by_key(|one| one.used)
     }
@@ -181,18 +176,16 @@ impl Choice {
         self.of_load().filter(|one| one.kind != first).max_by_key(|one| one.used)
     }
 
-    /// The bound of this kind with the highest use.
     pub fn of_kind(&self, kind: Bound) -> Option<&Constraint> {
         self.constraints.iter().filter(|one| one.kind == kind).max_by_key(|one| one.used)
     }
 
-    /// The next bound after the [binding](Self::binding) one as the load grows.
+    /// The next bound after [`binding`](Self::binding) as the load grows.
     pub fn next_binding(&self) -> Option<&Constraint> {
         let (binding, first) = (self.binding()?, self.bottleneck()?);
         if binding.kind == first.kind { self.next_bottleneck() } else { Some(first) }
     }
 
-    /// The cited pages, each once, by name.
     pub fn sources(&self) -> Vec<Source> {
         let advised = self.mount.why.iter().chain(&self.clients).map(|why| why.source);
         let explained = self.mount.meanings().into_iter().map(|why| why.source);
@@ -217,23 +210,20 @@ impl Choice {
         needed(workload, self.level(), self.volume.settings.large)
     }
 
-    /// The maximum of this load: all data and all operations; `None` without a load to scale.
     pub fn maximum_load(&self, workload: &Workload) -> Option<(BytesPerSecond, Iops)> {
         Some(scaled_load(&self.needed(workload), self.bottleneck()?.used))
     }
 
-    /// The share of the ceiling at the peak, without headroom.
     pub fn at_peak(&self, workload: &Workload) -> Option<Utilization> {
         Some(self.bottleneck()?.used.over_percent(100 + workload.headroom_percent))
     }
 
-    /// The share of the ceiling at the average load.
     pub fn at_average(&self, workload: &Workload) -> Option<Utilization> {
         Some(self.at_peak(workload)?.percent_of(workload.average_percent))
     }
 
-    /// Ceilings at each of these shares of reads, in thousandths of the data. All streams have that share, except at
-    /// the load's own share.
+    /// Ceilings at each of these shares of reads, in thousandths of the data. Every stream gets that share,
+    /// except at the load's own share.
     pub fn over_mixes(
         &self,
         workload: &Workload,
@@ -282,7 +272,6 @@ impl Choice {
 }
 
 impl MixCeilings {
-    /// A mix without known ceilings.
     fn without_ceilings(read_thousandths: u32) -> Self {
         let evidence = Evidence::Limits;
         Self { read_thousandths, evidence, documented: None, all: None, between: None, exact: None }

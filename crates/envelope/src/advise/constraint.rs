@@ -20,7 +20,6 @@ pub struct Constraint {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bound {
-    /// Space for the data.
     Capacity,
     /// The smallest available pool or volume.
     Smallest,
@@ -56,7 +55,6 @@ pub struct Utilization(u128);
 impl Utilization {
     pub const ALL: Self = Self(1_000_000_000_000_000_000);
 
-    /// The share `part / whole`.
     pub(super) fn of(part: u128, whole: u128) -> Self {
         let whole = whole.max(1);
         let (full, rest) = (part / whole, part % whole);
@@ -76,7 +74,6 @@ impl Utilization {
         Self(self.0.saturating_mul(1000).div_ceil(u128::from(thousandths.max(1))))
     }
 
-    /// `percent` of this share, rounded up.
     pub(super) fn percent_of(self, percent: u32) -> Self {
         Self(self.0.saturating_mul(u128::from(percent)).div_ceil(100))
     }
@@ -94,7 +91,6 @@ impl Utilization {
         u64::try_from(max.min(part / used + 1)).unwrap_or(u64::MAX)
     }
 
-    /// The part above [`ALL`](Self::ALL).
     pub fn excess(self) -> Self {
         Self(self.0.saturating_sub(Self::ALL.0))
     }
@@ -103,17 +99,14 @@ impl Utilization {
         self <= Self::ALL
     }
 
-    /// Whether the load fits into `thousandths` of the ceiling.
     pub fn fits_in(self, thousandths: u32) -> bool {
         self.over_thousandths(thousandths).fits()
     }
 
-    /// The share as a fraction, for plots.
     pub fn ratio(self) -> f64 {
         self.0 as f64 / Self::ALL.0 as f64
     }
 
-    /// The share in billionths, rounded up.
     pub fn billionths(self) -> u64 {
         u64::try_from(self.0.div_ceil(Self::ALL.0 / 1_000_000_000)).unwrap_or(u64::MAX)
     }
@@ -134,7 +127,6 @@ impl std::fmt::Display for Utilization {
 }
 
 impl Bound {
-    /// Name for tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Capacity => "capacity",
@@ -153,22 +145,17 @@ impl Bound {
         }
     }
 
-    /// Whether it depends on the load.
     pub fn is_of_load(self) -> bool {
         !matches!(self, Self::Capacity | Self::Smallest | Self::Allowance | Self::ClientCount | Self::Latency)
     }
 }
 
-/// The use of one ceiling by a load.
 pub(super) struct CeilingUse {
     pub(super) used: Utilization,
-    /// The compared values, for people.
     pub(super) formula: String,
-    /// Counts operations, not data.
     pub(super) of_operations: bool,
 }
 
-/// A load with its common sums.
 pub(super) struct Load<'a> {
     pub(super) streams: &'a [Stream],
 }
@@ -247,7 +234,7 @@ impl Load<'_> {
         })
     }
 
-    /// Operations rounded up, for people.
+    /// Rounded up, for people.
     fn operations(&self, read_cost: u32, write_cost: u32) -> u64 {
         let one = |stream: &Stream| {
             let exact = cost(stream, read_cost, write_cost).div_ceil(u128::from(stream.block.0) * 1_000_000);
@@ -275,7 +262,6 @@ pub fn mib(rate: BytesPerSecond) -> String {
     mib_of(rate, true)
 }
 
-/// A ceiling for people, like [`mib`] but rounded down.
 pub fn mib_within(rate: BytesPerSecond) -> String {
     mib_of(rate, false)
 }
@@ -290,19 +276,18 @@ fn mib_of(rate: BytesPerSecond, up: bool) -> String {
     if rest == 0 { format!("{whole} MiB/s") } else { format!("{whole}.{rest} MiB/s") }
 }
 
-/// A value over a power of two, rounded up or down.
 fn rounded(value: u128, shift: u32, up: bool) -> u64 {
     let whole = if up { value.div_ceil(1 << shift) } else { value >> shift };
     u64::try_from(whole).unwrap_or(u64::MAX)
 }
 
-/// Whether a number of bytes is a multiple of `unit`, a power of ten, and not of a MiB.
+/// Whether a number of bytes is a multiple of `unit`, a power of ten, but not of a MiB.
 fn is_decimal(bytes: u64, unit: u64) -> bool {
     bytes > 0 && bytes.is_multiple_of(unit) && !bytes.is_multiple_of(1 << 20)
 }
 
-/// A required size for people: in the largest unit below it, to a hundredth, rounded up. A size of whole GB that is not
-/// round in MiB stays in powers of ten.
+/// A required size for people, in the largest unit below it, rounded up to a hundredth. A size of whole GB
+/// that is not round in MiB stays in powers of ten.
 pub fn size(bytes: Bytes) -> String {
     size_of(bytes, true)
 }

@@ -5,27 +5,21 @@ use super::band::Band;
 use crate::shape::interpolate;
 use crate::{Bytes, BytesPerSecond, Shape};
 
-/// Data rates over the share of reads, at one block size.
 #[derive(Clone, Debug)]
 pub(super) struct Curve {
     pub(super) access: Access,
     pub(super) block: Bytes,
     /// Thousandths of reads, ascending, each with the rate.
     pub(super) knots: Vec<(u32, BytesPerSecond)>,
-    /// The curve's name, or the setup of the measurement.
     pub(super) name: String,
 }
 
-/// A ceiling of one load, derived from curves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CeilingEstimate {
-    /// The maximum rate of this load alone.
     pub(super) rate: BytesPerSecond,
-    /// The uncertainty, if the rate is estimated.
+    /// Present if the rate is estimated.
     pub(super) band: Option<Band>,
-    /// The derivation, in words.
     pub(super) derivation: String,
-    /// Names of the source curves.
     pub(super) curves: Vec<String>,
 }
 
@@ -41,7 +35,7 @@ impl From<Shape> for Curve {
 }
 
 impl Curve {
-    /// The rate at a mix, with a band if it is interpolated; `None` outside of the curve.
+    /// The band is present if the rate is interpolated. `None` outside of the curve.
     fn at(&self, reads: u32) -> Option<(BytesPerSecond, Option<Band>)> {
         match self.knots.binary_search_by_key(&reads, |knot| knot.0) {
             Ok(at) => Some((self.knots[at].1, None)),
@@ -54,7 +48,6 @@ impl Curve {
         }
     }
 
-    /// The derivation of the rate at a mix, in words.
     fn derivation(&self, reads: u32, band: Option<Band>) -> String {
         let percent = percent(reads);
         match band {
@@ -69,10 +62,11 @@ pub(super) fn percent(thousandths: u32) -> String {
     if rest == 0 { format!("{whole} %") } else { format!("{whole}.{rest} %") }
 }
 
-/// The ceiling for blocks of this size in this mix; `None` if no curve covers the operations or the mix.
+/// The ceiling for blocks of this size in this mix. `None` if no curve covers the operations or the mix.
 ///
-/// Nothing is extrapolated beyond the block sizes of the curves: a larger operation counts as several of the largest, a
-/// smaller one as one of the smallest. Neither can take longer than that, so the ceiling is at least this.
+/// Nothing is extrapolated beyond the block sizes of the curves. A larger operation counts as several of the
+/// largest blocks, a smaller one as one of the smallest. Neither can take longer, so the real ceiling is at
+/// least this one.
 pub(super) fn ceiling(curves: &[Curve], access: Access, block: Bytes, reads: u32) -> Option<CeilingEstimate> {
     let mut of_kind: Vec<&Curve> = curves.iter().filter(|curve| curve.access == access).collect();
     of_kind.sort_by_key(|curve| curve.block);
@@ -93,7 +87,7 @@ pub(super) fn ceiling(curves: &[Curve], access: Access, block: Bytes, reads: u32
     }
 }
 
-/// Counts each operation as `times` of the curve's.
+/// Counts each operation as `times` operations of the curve.
 fn count_operations(curve: &Curve, block: Bytes, times: u64, reads: u32) -> Option<CeilingEstimate> {
     let (rate, band) = curve.at(reads)?;
     let curve_bytes = u128::from(times) * u128::from(curve.block.0);
@@ -111,8 +105,8 @@ fn count_operations(curve: &Curve, block: Bytes, times: u64, reads: u32) -> Opti
     })
 }
 
-/// Interpolates the time of an operation between two block sizes. The true time lies between them, whatever the form of
-/// the curve.
+/// Interpolates the time of an operation between two block sizes. The true time lies between them, whatever
+/// the form of the curve.
 fn interpolate_blocks(small: &Curve, large: &Curve, block: Bytes, reads: u32) -> Option<CeilingEstimate> {
     let ((low, low_band), (high, high_band)) = (large.at(reads)?, small.at(reads)?);
     let iops = |rate: BytesPerSecond, block: Bytes| rate.0 / block.0;

@@ -4,20 +4,15 @@ use super::{Access, Stream, Workload};
 use crate::source::{PAGE_000, PAGE_002, PAGE_003, PAGE_004};
 use crate::{Bytes, BytesPerSecond, Iops, Level, Profile, Protocol, Shape, Source};
 
-/// A page's measurement of one kind of volume.
 pub(super) struct Envelope {
     pub levels: &'static [Level],
     pub large: bool,
     /// Applies only if this profile is chosen, and then before all others.
     pub profile: Option<Profile>,
-    /// Whether reads repeated the same places.
     pub cached: bool,
     pub scope: Scope,
-    /// SMB instead of NFS.
     pub smb: bool,
-    /// The curves, by name.
     pub curves: &'static [&'static str],
-    /// The maximum of an EDA load.
     pub eda: Option<Eda>,
     pub setup: Setup,
 }
@@ -31,20 +26,14 @@ pub(super) struct Eda {
     pub latency_us: Option<u64>,
 }
 
-/// The object that an envelope bounds.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scope {
-    /// One volume, with any number of clients.
     Volume,
-    /// One client, with any volume.
     Client,
 }
 
-/// The setup of a page's measurement.
 pub(super) struct Setup {
-    /// Number of virtual machines that generated the load, where the page gives it.
     pub clients: Option<u32>,
-    /// Their machine type.
     pub machine: &'static str,
     pub working_set: Option<Bytes>,
     pub source: Source,
@@ -166,7 +155,6 @@ const fn at_2_ms(iops: u64, mib: u64) -> Eda {
 const EDA_SETUP: Setup = Setup { clients: Some(10), machine: "D16s_v5", working_set: None, source: PAGE_004 };
 
 impl Envelope {
-    /// The envelopes of this kind of volume, the best match first.
     pub(super) fn of(
         level: Level,
         large: bool,
@@ -189,14 +177,14 @@ impl Envelope {
 }
 
 impl Eda {
-    /// The data per operation, rounded down to bytes.
+    /// Rounded down to bytes.
     pub(super) fn block(self) -> Bytes {
         Bytes(self.data.0 / self.iops.0)
     }
 }
 
-/// The load that the ceilings of such volumes must carry. EDA operations have as much data as on the page of these
-/// volumes, if there is one.
+/// The load that the ceilings of such volumes must carry. EDA operations get the data per operation of the
+/// page for these volumes, if such a page exists.
 pub(super) fn needed(workload: &Workload, level: Level, large: bool) -> Vec<Stream> {
     let mut envelopes = Envelope::of(level, large, workload.protocol, &[], Scope::Volume);
     let block = envelopes.find_map(|one| one.eda).map(Eda::block);

@@ -8,34 +8,26 @@ use crate::{
     ProvisionedIops, Qos, Range, Target, Volume, filestore,
 };
 
-/// An arrangement whose size is to be found.
+/// An arrangement without sizes yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
     pub(super) level: Level,
     pub(super) large: bool,
-    /// Number of pools of equal size.
     pub(super) pools: u32,
-    /// Number of equal volumes in each pool.
     pub(super) per_pool: u32,
     pub(super) throughput_source: ThroughputSource,
 }
 
-/// The setting that determines throughput.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ThroughputSource {
-    /// The volume's size.
     VolumeSize,
-    /// The volume's setting, within the pool's throughput.
     Manual,
-    /// The pool's size, shared by its volumes; or the instance's size.
+    /// The pool's size, which the volumes share, or the instance's size.
     PoolSize,
-    /// The throughput bought for the pool or the instance.
     Bought,
-    /// Declared limits.
     Declared,
 }
 
-/// Pools and volumes with their sizes and settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Candidate {
     pub(super) pools: u32,
@@ -46,23 +38,20 @@ pub(super) struct Candidate {
 
 const GIB: u64 = 1 << 30;
 const MIB: u64 = 1 << 20;
-/// Sizes of our own pools, which have no limits: whole MiB.
 const ANY: Range<Bytes> = Range { min: Bytes(MIB), max: Bytes(1 << 60), step: Bytes(MIB) };
 
 impl Candidate {
-    /// Number of volumes in all pools.
     pub(super) fn volumes(&self) -> u32 {
         self.pools * self.per_pool
     }
 
-    /// Capacity that is paid for.
     pub(super) fn capacity(&self) -> Bytes {
         Bytes(self.pool.size.0.saturating_mul(u64::from(self.pools)))
     }
 }
 
 impl Layout {
-    /// Every arrangement of a kind of volume within the maximum number of volumes, the fewest first.
+    /// Returns every arrangement of a kind of volume within the maximum number of volumes, the fewest first.
     pub(super) fn all(level: Level, large: bool, workload: &Workload) -> Vec<Self> {
         let info = level.info();
         let mut all = Vec::new();
@@ -117,7 +106,7 @@ impl Layout {
         ranges(bands)
     }
 
-    /// The smallest size that holds the planned capacity, if any does.
+    /// `None` if no size holds the planned capacity.
     pub(super) fn min_size(&self, workload: &Workload, catalog: &Catalog) -> Option<Bytes> {
         let each = self.data_per_volume(workload);
         if self.throughput_source == ThroughputSource::VolumeSize || self.level.info().is_instance {
@@ -127,7 +116,6 @@ impl Layout {
         volume.0.checked_mul(u64::from(self.per_pool)).map(Bytes)
     }
 
-    /// The smallest volume that holds `each`, or the largest available.
     fn volume_size(&self, volume: &Volume, each: Bytes) -> Bytes {
         let sizes = ranges(volume.sizes(self.level));
         let largest = || sizes.iter().map(|range| range.max).max();
@@ -138,7 +126,6 @@ impl Layout {
         Bytes(workload.planned().0.div_ceil(u64::from(self.pools * self.per_pool)))
     }
 
-    /// Pool and volume without a size, with their profiles.
     fn unsized_pool(&self, catalog: &Catalog) -> (Pool, Volume) {
         let (mut pool, mut volume) = (Pool::new(self.level, Bytes(0)), Volume::new(Bytes(0)));
         let of_volume = if self.large { Target::LargeVolume } else { Target::Volume };
@@ -152,8 +139,8 @@ impl Layout {
         (pool, volume)
     }
 
-    /// Pools and volumes of this size, with settings for the load as far as the level allows; `None` if such pools do
-    /// not exist.
+    /// Pools and volumes of this size, with settings for the load as far as the level allows. `None` if such
+    /// pools do not exist.
     pub(super) fn at(&self, size: Bytes, workload: &Workload, catalog: &Catalog) -> Option<Candidate> {
         let (mut pool, mut volume) = self.unsized_pool(catalog);
         let each = self.data_per_volume(workload);
@@ -172,7 +159,6 @@ impl Layout {
         candidate.pool.check_volumes(&volumes).is_ok().then_some(candidate)
     }
 
-    /// Sets throughput and operations for the load, within the allowed range.
     fn apply_settings(&self, candidate: &mut Candidate, workload: &Workload) {
         let needed = needed(workload, self.level, self.large);
         let load = Load { streams: &needed };
@@ -213,7 +199,6 @@ impl Layout {
     }
 }
 
-/// Buys the least throughput and operations that carry the load's share, or the maximum.
 fn buy_performance(pool: &mut Pool, load: &Load<'_>, pools: u64, clients: Option<u32>) {
     if pool.level.info().is_instance {
         pool.settings.iops = Some(ProvisionedIops::Fixed(min_operations(pool, load, pools, clients)));
@@ -250,7 +235,7 @@ fn min_operations(pool: &Pool, load: &Load<'_>, pools: u64, clients: Option<u32>
     at(first_matching(0, steps, |step| carries(at(step))).unwrap_or(steps))
 }
 
-/// The first of `from` to `last` for which `holds` is true, if it is true for all that follow.
+/// The first of `from` to `last` for which `holds` is true. `holds` must stay true for all that follow.
 pub(super) fn first_matching(from: u64, last: u64, holds: impl Fn(u64) -> bool) -> Option<u64> {
     if from > last || !holds(last) {
         return None;
@@ -263,7 +248,7 @@ pub(super) fn first_matching(from: u64, last: u64, holds: impl Fn(u64) -> bool) 
     Some(high)
 }
 
-/// Sizes to choose from: the documented ones, in steps of at least a GiB where possible.
+/// The documented sizes, in steps of at least a GiB where possible.
 fn ranges(bands: Option<Bands>) -> Vec<Range<Bytes>> {
     let coarse = |range: &Range<Bytes>| {
         let step = if range.min.0.is_multiple_of(GIB) { range.step.0.max(GIB) } else { range.step.0 };
@@ -272,7 +257,6 @@ fn ranges(bands: Option<Bands>) -> Vec<Range<Bytes>> {
     bands.map_or_else(|| vec![ANY], |bands| bands.ranges.iter().map(coarse).collect())
 }
 
-/// The smallest size in the ranges that is `size` or more.
 fn at_least(ranges: &[Range<Bytes>], size: Bytes) -> Option<Bytes> {
     let in_range = |range: &Range<Bytes>| {
         let steps = size.0.saturating_sub(range.min.0).div_ceil(range.step.0);

@@ -11,9 +11,7 @@ pub struct WorkloadKind {
     pub aliases: &'static [&'static str],
     pub access: Access,
     pub block: Bytes,
-    /// Thousandths of the operations that are reads.
     pub read_thousandths: u32,
-    /// The page's test of it.
     pub about: &'static str,
     pub source: Source,
 }
@@ -73,7 +71,6 @@ impl WorkloadKind {
         ALL
     }
 
-    /// Finds a kind by its name or an alias.
     pub fn named(text: &str) -> Result<&'static Self, Refusal> {
         ALL.iter().find(|one| one.name == text || one.aliases.contains(&text)).ok_or_else(|| {
             let names: Vec<&str> = ALL

@@ -20,7 +20,6 @@ pub struct Machine {
     pub source: Source,
 }
 
-/// 100 Gbit/s.
 const CARD_100G: BytesPerSecond = BytesPerSecond(12_500_000_000);
 
 const fn without_figures(name: &'static str, about: &'static str, source: Source) -> Machine {
@@ -58,7 +57,7 @@ impl Machine {
         ALL
     }
 
-    /// Finds a type by name, in either case, with or without Azure's `Standard_`.
+    /// Accepts either case, with or without Azure's `Standard_`.
     pub fn named(text: &str) -> Result<&'static Self, Refusal> {
         let lower = text.trim().to_ascii_lowercase();
         let name = lower.strip_prefix("standard_").unwrap_or(&lower);

@@ -36,9 +36,9 @@ pub struct MeasuredPoint {
 }
 
 impl Measured {
-    /// The maximum of such operations in such a mix, from points with at most this mean latency. A slower point of a
-    /// measured mix is left out and interpolated over. That is safe: the rate within less time is at most the rate
-    /// within more.
+    /// The maximum of such operations in such a mix, from points with at most this mean latency. A slower
+    /// point of a measured mix is left out and interpolated over. That is safe: the rate within a shorter
+    /// latency is at most the rate within a longer one.
     pub(super) fn ceiling(&self, stream: &Stream, reads: u32, latency_us: u64) -> Option<CeilingEstimate> {
         let of_kind = || self.points.iter().filter(|point| point.access == stream.access);
         let within = |most: u64| {
@@ -55,7 +55,7 @@ impl Measured {
             .min_by_key(|estimate| estimate.rate)
     }
 
-    /// The target itself if there is a ceiling within it, else the lowest latency with a ceiling.
+    /// Returns `target` if there is a ceiling within it, else the lowest latency with a ceiling.
     pub(super) fn min_latency(&self, stream: &Stream, reads: u32, target: u64) -> Option<u64> {
         let mut latencies: Vec<u64> = self.points.iter().map(|point| point.latency_us).collect();
         latencies.retain(|&latency| latency > target);
@@ -66,7 +66,7 @@ impl Measured {
 }
 
 impl Curve {
-    /// Curves of the highest rate of each mix.
+    /// Keeps the highest rate of each mix.
     pub(super) fn from_points<'a>(points: impl Iterator<Item = &'a MeasuredPoint>) -> Vec<Self> {
         let mut curves: Vec<Self> = Vec::new();
         for point in points {

@@ -1,8 +1,8 @@
 //! The sizing advisor: recommends pools and volumes for a workload, with the reasons.
 //!
-//! For each kind of volume it finds the smallest capacity that carries the peak with its headroom under every
-//! documented or measured bound: the level, the volume, the pool, the published or measured envelope, and the clients.
-//! Each comparison is recorded as a [`Constraint`], so that the advice can be checked line by line.
+//! For each kind of volume the advisor finds the smallest capacity that carries the peak with its headroom.
+//! Every documented or measured bound counts: level, volume, pool, published or measured envelope, clients.
+//! Each comparison becomes a [`Constraint`], so that you can check the advice line by line.
 
 mod assess;
 mod band;

@@ -28,13 +28,11 @@ pub struct Recommendation {
     pub source: Source,
 }
 
-/// From this size a Filestore instance has the connections of the larger band.
+/// A Filestore instance of this size or more has the connections of the larger band.
 const FILESTORE_LARGE: Bytes = Bytes::tib(10);
-/// Number of addresses of a large volume of GCNV.
 const GCNV_ADDRESSES: u32 = 6;
 const ATTRIBUTES: &str = "nocto,actimeo=600";
 
-/// The effect of each option, by name.
 const MEANINGS: &[(&str, &str, Source)] = &[
     ("vers", "the version of the protocol", NFS5),
     (
@@ -66,19 +64,17 @@ fn why(what: impl Into<String>, why: impl Into<String>, source: Source) -> Recom
     Recommendation { what: what.into(), why: why.into(), source }
 }
 
-/// A service's recommendation.
 struct Basis {
     options: String,
     transfer: Bytes,
     transfer_why: Recommendation,
-    /// Number of connections of each client; `None` for one, without the option.
+    /// `None` for one connection, without the option.
     connections: Option<u32>,
     connections_why: String,
     connections_source: Source,
 }
 
 impl Mount {
-    /// The options for clients of such a pool, with large or regular volumes.
     pub(super) fn of(pool: &Pool, large: bool, workload: &Workload) -> Self {
         if workload.protocol == Protocol::Smb {
             return Self::smb();
@@ -125,7 +121,6 @@ impl Mount {
         }
     }
 
-    /// Sets the number of connections, as requested or as recommended.
     fn set_connections(&mut self, basis: &Basis, requested: Option<u32>) {
         let recommended = basis.connections.map_or("the default, one".to_owned(), |count| count.to_string());
         let text = match requested {
@@ -146,7 +141,6 @@ impl Mount {
         }
     }
 
-    /// Adds options for the load.
     fn for_load(&mut self, level: Level, large: bool, workload: &Workload) {
         let filestore = level.info().provider == Provider::Filestore;
         let mut add = |what: &str, text: &str, source| self.why.push(why(what, text, source));
@@ -186,7 +180,6 @@ impl Mount {
         }
     }
 
-    /// The effect of each option, in order, and the options to avoid.
     pub fn meanings(&self) -> Vec<Recommendation> {
         let meaning = |option: &str| {
             let name = option.split_once('=').map_or(option, |(name, _)| name);
@@ -216,7 +209,6 @@ impl Basis {
         }
     }
 
-    /// The options of the EDA tests.
     fn anf_eda(large: bool) -> Self {
         let transfer = "rsize=262144,wsize=262144";
         let (connections, text) = if large {
@@ -337,7 +329,6 @@ pub(super) fn for_clients(
     advice
 }
 
-/// The network load of each client, and the known limits.
 fn for_network(clients: u32, workload: &Workload) -> Vec<Recommendation> {
     let load = Load { streams: &workload.streams };
     let each = |rate: BytesPerSecond| BytesPerSecond(rate.0.div_ceil(u64::from(clients)));

@@ -43,7 +43,6 @@ impl std::fmt::Display for Cost {
 }
 
 impl Prices {
-    /// The monthly cost of these pools, if the level has a price.
     pub(super) fn of(&self, candidate: &Candidate) -> Option<Cost> {
         let pool = &candidate.pool;
         let (_, price) = self.levels.iter().find(|(level, _)| *level == pool.level)?;

@@ -3,7 +3,6 @@
 use super::{Advice, Bound, Choice, Evidence};
 use crate::Provider;
 
-/// Number of options to show in a short answer.
 const LEADING: usize = 3;
 
 /// Sorts options: those with a price first, by price; then by capacity; then fewer volumes and better evidence first.
@@ -29,18 +28,16 @@ pub(super) fn sort(options: &mut Vec<Choice>) {
 }
 
 impl Advice {
-    /// Whether options are ordered by price; otherwise by size.
     pub fn is_priced(&self) -> bool {
         self.options.iter().any(|option| option.cost.is_some())
     }
 
-    /// Number of options in a short answer.
     pub fn leading_count(&self) -> usize {
         self.options.len().min(LEADING)
     }
 
-    /// The reason why option `index`, counted from 0, comes after the best of its provider or after the first of all.
-    /// The text numbers options from 1.
+    /// The reason why option `index`, counted from 0, ranks below the best of its provider or below the first
+    /// of all. The text counts from 1.
     pub fn reason_for_rank(&self, index: usize) -> Option<String> {
         let option = self.options.get(index)?;
         let of_provider = |one: &Choice| one.provider() == option.provider();
@@ -57,7 +54,6 @@ impl Choice {
     }
 }
 
-/// The disadvantage of an option against option `number`.
 fn reason(option: &Choice, better: &Choice, number: usize, advice: &Advice) -> String {
     if advice.is_priced() {
         return match option.cost.as_ref().zip(better.cost.as_ref()) {

@@ -28,6 +28,7 @@ pub fn advise(workload: &Workload, catalog: &Catalog) -> Result<Advice, Refusal>
             let candidate = smallest(&layouts, workload, catalog);
             let alone: Vec<Layout> =
                 layouts.iter().filter(|layout| layout.pools * layout.per_pool == 1).copied().collect();
+            // The advice also shows a single volume if several volumes are smaller.
             let single = match &candidate {
                 Some(several) if several.volumes() > 1 => smallest(&alone, workload, catalog),
                 Some(_) => None,
@@ -54,7 +55,6 @@ pub fn advise(workload: &Workload, catalog: &Catalog) -> Result<Advice, Refusal>
     Ok(advice)
 }
 
-/// The reason why a level has no choice.
 fn exclusion_reason(level: Level, workload: &Workload, catalog: &Catalog) -> Option<String> {
     let info = level.info();
     if !info.protocols.contains(&workload.protocol) {
@@ -78,7 +78,8 @@ fn is_unbounded(choice: &Choice, workload: &Workload) -> bool {
     own && choice.evidence == Evidence::Limits && !workload.streams.is_empty()
 }
 
-/// The candidate with the lowest cost if there are prices, otherwise the smallest capacity; then the fewest volumes.
+/// Returns the cheapest candidate if there are prices, otherwise the smallest capacity. Ties go to the fewest
+/// volumes.
 fn smallest(layouts: &[Layout], workload: &Workload, catalog: &Catalog) -> Option<Candidate> {
     let cost = |candidate: &Candidate| {
         let priced = catalog.prices.as_ref().and_then(|prices| prices.of(candidate));
@@ -113,6 +114,7 @@ fn smallest_in(
             candidate.constraints.iter().all(|one| one.used.fits() || Some(one.kind) == but)
         })
     };
+    // The allowance fails for large sizes, not for small ones, so the bisection must leave it out.
     let carries = |step: u64| sizes.at(step).is_some_and(|one| fits(&one, Some(Bound::Allowance)));
     let candidate = sizes.at(first_matching(sizes.first, sizes.last, carries)?)?;
     fits(&candidate, None).then_some(candidate)
@@ -148,8 +150,8 @@ fn nearest(layouts: &[Layout], workload: &Workload, catalog: &Catalog) -> Option
     best.map(|(_, candidate)| candidate)
 }
 
-/// The sizes of an arrangement that hold the planned capacity and have pools, as steps of a range; only the largest if
-/// none holds it.
+/// The sizes of an arrangement that hold the planned capacity and have pools, as steps of a range. If no size
+/// holds the capacity, only the largest.
 struct Sizes<'a> {
     layout: &'a Layout,
     range: &'a Range<Bytes>,

@@ -8,7 +8,6 @@ use crate::{
 };
 use proptest::prelude::*;
 
-/// A workload without headroom, on one volume.
 fn workload_of(capacity: Bytes, streams: &[Stream]) -> Workload {
     Workload { streams: streams.to_vec(), headroom_percent: 0, volumes_max: 1, ..Workload::new(capacity) }
 }
@@ -32,7 +31,6 @@ fn best(workload: &Workload, catalog: &Catalog) -> Choice {
     advice.options.into_iter().next().unwrap_or_else(|| panic!("misses: {missed:?}"))
 }
 
-/// The workload at 115 % of its rate.
 fn with_15_percent_more(workload: &Workload) -> Workload {
     let mut more = workload.clone();
     more.streams.iter_mut().for_each(|stream| stream.rate.0 = stream.rate.0 * 115 / 100);
@@ -50,7 +48,6 @@ fn check_ceiling(name: &str, workload: &Workload, catalog: &Catalog) {
     assert!((1_149_000_000..1_152_000_000).contains(&miss.billionths()), "{name} misses by {miss}");
 }
 
-/// A published figure of reads or writes alone, as a load.
 fn load_of(figure: &Figure) -> Stream {
     let mix = figure.mix.unwrap();
     let value = figure.hundredths / 100;
@@ -64,7 +61,6 @@ fn load_of(figure: &Figure) -> Stream {
     Stream { access, block: mix.block, read_thousandths: mix.read_thousandths, rate }
 }
 
-/// The question for which a curve is the answer.
 fn question(curve: &str, stream: Stream) -> (Workload, Catalog) {
     let mut workload = workload_of(Bytes::tib(1), &[stream]);
     let (level, large) = match curve {
@@ -595,7 +591,6 @@ prop_compose! {
 }
 
 prop_compose! {
-    /// With or without an EDA load, cached or not, over any protocol.
     fn any_workload()(
         workload in workload(),
         eda in prop::option::of(1_000u64..1_500_000),
@@ -614,7 +609,6 @@ prop_compose! {
 }
 
 prop_compose! {
-    /// Random loads of one volume with random rates and latencies.
     fn measured(level: Level)(
         points in prop::collection::vec((0usize..3, 0u32..=4, 1u64..5_000, 100u64..10_000), 1..20),
         large: bool,
@@ -636,7 +630,6 @@ prop_compose! {
     }
 }
 
-/// The smallest of all options: capacity, and cost.
 fn smallest_option(workload: &Workload, catalog: &Catalog) -> (u64, u64) {
     let options = advise(workload, catalog).unwrap().options;
     let capacity = options.iter().map(|option| option.capacity().0).min();

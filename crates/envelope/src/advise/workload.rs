@@ -76,29 +76,24 @@ const METADATA_BYTES: Bytes = Bytes(1);
 pub const EDA_READ_THOUSANDTHS: u32 = 525;
 
 impl Stream {
-    /// A stream with a given number of operations per second.
     pub fn from_iops(access: Access, block: Bytes, read_thousandths: u32, iops: Iops) -> Self {
         let rate = BytesPerSecond(iops.0.saturating_mul(block.0));
         Self { access, block, read_thousandths, rate }
     }
 
-    /// The operations of an EDA design flow, per second.
     pub fn eda(iops: Iops) -> Self {
         Self::from_iops(Access::Eda, EDA_BYTES, EDA_READ_THOUSANDTHS, iops)
     }
 
-    /// Operations per second on names and attributes.
     pub fn metadata(iops: Iops) -> Self {
         Self::from_iops(Access::Metadata, METADATA_BYTES, 0, iops)
     }
 
-    /// The sum of data and of operations of several streams.
     pub fn total(streams: &[Self]) -> (BytesPerSecond, Iops) {
         let load = Load { streams };
         (load.rate(), load.iops())
     }
 
-    /// A description, as in `random operations of 8 KiB`.
     pub(super) fn operations(&self) -> String {
         match self.access {
             Access::Eda => "operations of the EDA mix".to_owned(),
@@ -107,7 +102,6 @@ impl Stream {
         }
     }
 
-    /// Operations per second, rounded up.
     pub fn iops(&self) -> Iops {
         Iops(self.rate.0.div_ceil(self.block.0.max(1)))
     }
@@ -118,17 +112,14 @@ impl Stream {
         BytesPerSecond(u64::try_from(exact.div_ceil(u128::from(self.block.0.max(1)))).unwrap_or(u64::MAX))
     }
 
-    /// The data rate of reads, rounded up.
     pub fn reads(&self) -> BytesPerSecond {
         BytesPerSecond(thousandths_of(self.rate.0, self.read_thousandths))
     }
 
-    /// The data rate of writes, rounded up.
     pub fn writes(&self) -> BytesPerSecond {
         BytesPerSecond(thousandths_of(self.rate.0, 1000 - self.read_thousandths.min(1000)))
     }
 
-    /// The stream with `percent` more.
     fn plus_percent(self, percent: u32) -> Self {
         let more = u128::from(self.rate.0) * u128::from(percent);
         let rate = self.rate.0.saturating_add(u64::try_from(more.div_ceil(100)).unwrap_or(u64::MAX));
@@ -136,7 +127,6 @@ impl Stream {
     }
 }
 
-/// `thousandths` of `value`, rounded up.
 fn thousandths_of(value: u64, thousandths: u32) -> u64 {
     let exact = u128::from(value) * u128::from(thousandths);
     u64::try_from(exact.div_ceil(1000)).unwrap_or(u64::MAX)
@@ -161,7 +151,7 @@ impl Access {
         }
     }
 
-    /// Whether its blocks and its share of reads are fixed: ceilings of other mixes do not apply.
+    /// Whether blocks and share of reads are fixed: ceilings of other mixes do not apply.
     pub fn is_fixed_mix(self) -> bool {
         matches!(self, Self::Eda | Self::Metadata)
     }
@@ -190,12 +180,10 @@ impl Workload {
         }
     }
 
-    /// The send limit of each client, with its source.
     pub(super) fn send_limit(&self) -> Option<(BytesPerSecond, Source)> {
         self.of_network(self.egress, |machine| machine.egress)
     }
 
-    /// The receive limit of each client, with its source.
     pub(super) fn receive_limit(&self) -> Option<(BytesPerSecond, Source)> {
         self.of_network(self.ingress, |machine| machine.ingress)
     }
@@ -215,23 +203,20 @@ impl Workload {
         Bytes(self.capacity.0.saturating_add(u64::try_from(growth.div_ceil(100)).unwrap_or(u64::MAX)))
     }
 
-    /// The load that ceilings must carry: the peak with its headroom.
     pub fn needed(&self) -> Vec<Stream> {
         self.streams.iter().map(|stream| stream.plus_percent(self.headroom_percent)).collect()
     }
 
-    /// Thousandths of the load's data that are read.
     pub fn read_thousandths(&self) -> u32 {
         Load { streams: &self.streams }.read_thousandths()
     }
 
-    /// Whether there is a load, and all of it is of this kind.
     pub(super) fn is_all(&self, access: Access) -> bool {
         !self.streams.is_empty() && self.streams.iter().all(|stream| stream.access == access)
     }
 
-    /// This load with `read_thousandths` in each stream; unchanged if that is its own mix. `None` if a part of it
-    /// has a fixed mix.
+    /// This load with `read_thousandths` in each stream, or unchanged if that is its mix already. `None` if a
+    /// part has a fixed mix.
     pub(super) fn with_mix(&self, read_thousandths: u32) -> Option<Self> {
         let mut mixed = self.clone();
         if read_thousandths != self.read_thousandths() {
@@ -243,7 +228,6 @@ impl Workload {
         Some(mixed)
     }
 
-    /// Checks the values for consistency.
     pub fn check(&self) -> Result<(), Refusal> {
         let refuse = |what: String, allowed: &str| Err(Refusal::new(what, allowed, OWN));
         if self.capacity.0 == 0 {

@@ -10,10 +10,8 @@ use crate::{
 
 /// Sizes are given in bytes, and no source gives a coarser step for volumes.
 const ANY: Bytes = Bytes(1);
-/// 1 TiB to 2,048 TiB in 1 TiB steps [A1].
 const POOL: Bands =
     Bands { ranges: &[Range { min: Bytes::tib(1), max: Bytes::tib(2048), step: Bytes::tib(1) }], source: A1 };
-/// 50 GiB to 100 TiB [A1].
 const REGULAR: Bands =
     Bands { ranges: &[Range { min: Bytes::gib(50), max: Bytes::tib(100), step: ANY }], source: A1 };
 /// 100 GiB to 100 TiB, by page 004.
@@ -21,7 +19,6 @@ pub(crate) const REGULAR_FROM_100_GIB: Bands = Bands {
     ranges: &[Range { min: Bytes::gib(100), max: Bytes::tib(100), step: ANY }],
     source: crate::source::PAGE_004,
 };
-/// 50 TiB to 1,024 TiB [A3].
 const LARGE: Bands =
     Bands { ranges: &[Range { min: Bytes::tib(50), max: Bytes::pib(1), step: ANY }], source: A3 };
 /// 50 TiB to 500 TiB, in early 2024 [A3].
@@ -49,7 +46,8 @@ const FLEXIBLE_MAX_PER_TIB: BytesPerSecond = BytesPerSecond::mib(5 * 128);
 /// Inodes of a volume up to 683 GiB [A6].
 const INODES_MIN: u64 = 21_251_126;
 const INODES_MIN_TO: Bytes = Bytes::gib(683);
-/// Inodes per TiB above, less one: gives the page's 31,876,709 at 1 TiB and 318,767,099 at 10 TiB [A6].
+/// Inodes per TiB above `INODES_MIN`, less one: gives the page's 31,876,709 at 1 TiB and 318,767,099 at 10
+/// TiB [A6].
 const INODES_PER_TIB: u64 = 31_876_710;
 const INODES_MAX_REGULAR: u64 = 2_147_483_632;
 const INODES_MAX_LARGE: u64 = 15_938_355_048;
@@ -114,7 +112,6 @@ fn rate_per_tib(pool: &Pool) -> Option<(BytesPerSecond, Source)> {
     }
 }
 
-/// The throughput that the pool's volumes share.
 pub(crate) fn pool(pool: &Pool) -> Result<Limits, Refusal> {
     if let Some((rate, source)) = rate_per_tib(pool) {
         let total = rate.scale(pool.size, Bytes::tib(1));
@@ -137,13 +134,11 @@ pub(crate) fn pool(pool: &Pool) -> Result<Limits, Refusal> {
     ))
 }
 
-/// The maximum throughput of a volume, whatever its size.
 pub(crate) fn ceiling(pool: &Pool, volume: &Volume) -> (BytesPerSecond, Source) {
     let (default, source) = if volume.settings.large { (LARGE_MAX, A3) } else { (REGULAR_MAX, A2) };
     volume.ceiling(pool.level, default, source)
 }
 
-/// The pool with the maximum throughput of a Flexible pool of this size.
 pub(crate) fn with_max_settings(pool: &Pool) -> Pool {
     let mut max = pool.clone();
     if pool.level == Level::AnfFlexible {

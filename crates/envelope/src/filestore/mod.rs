@@ -16,10 +16,10 @@ const fn basic(min: Bytes) -> Range<Bytes> {
     Range { min, max: BASIC_MAX, step: Bytes(1) }
 }
 
-/// From here on Basic HDD is faster. Both rows of the page contain 10 TiB; it counts as the upper one [F1].
+/// Basic HDD is faster from this size on. Both rows of the page contain 10 TiB; it counts as the upper one
+/// [F1].
 const BASIC_HDD_UPPER_FROM: Bytes = Bytes::tib(10);
 const BASIC_HDD_UPPER_FROM_2021: Bytes = Bytes::tb(10);
-/// 2.5 TiB.
 const LARGE_STEP: Bytes = Bytes::gib(2_560);
 const BASIC_HDD_SIZES: Bands = Bands { ranges: &[basic(Bytes::tib(1))], source: F1 };
 pub(crate) const BASIC_HDD_GKE_SIZES: Bands = Bands { ranges: &[basic(Bytes::gib(100))], source: F1 };
@@ -34,9 +34,7 @@ const fn basic_2021(min: Bytes) -> Range<Bytes> {
     Range { min, max: Bytes::gb(63_900), step: Bytes::gb(1) }
 }
 
-/// 1 TiB to 9.75 TiB in 256 GiB steps.
 const LOWER: Range<Bytes> = Range { min: Bytes::tib(1), max: Bytes::gib(9_984), step: Bytes::gib(256) };
-/// 10 TiB to 100 TiB in 2.5 TiB steps.
 const UPPER: Range<Bytes> = Range { min: Bytes::tib(10), max: Bytes::tib(100), step: LARGE_STEP };
 const TWO_BANDS: Bands = Bands { ranges: &[LOWER, UPPER], source: F5 };
 /// 100 GiB to 10,239 GiB. No source gives the step; the upper end is not a multiple of a coarser one.
@@ -53,7 +51,6 @@ const HIGH_SCALE_2021_SIZES: Bands = Bands {
     source: PAGE_001,
 };
 
-/// Limits for each `per` of capacity.
 struct Row {
     per: Bytes,
     read_iops: Iops,
@@ -76,7 +73,6 @@ const fn row(per: Bytes, iops: (u64, u64), mib: (u64, u64)) -> Row {
     }
 }
 
-/// A row published in 2021, in MB/s.
 const fn row_2021(per: Bytes, iops: (u64, u64), mb: (u64, u64)) -> Row {
     Row {
         read: BytesPerSecond::mb(mb.0),
@@ -209,7 +205,6 @@ pub(crate) const ENTERPRISE: LevelInfo = LevelInfo {
     ..ZONAL
 };
 
-/// The limits of an instance and its volume.
 pub(crate) fn instance(pool: &Pool) -> Result<Limits, Refusal> {
     if let Some(provisioned) = pool.settings.iops {
         return custom(pool, provisioned);
@@ -241,7 +236,6 @@ pub(crate) fn instance(pool: &Pool) -> Result<Limits, Refusal> {
     Ok(limits)
 }
 
-/// Maximum number of connected clients, if a source gives it.
 fn clients(pool: &Pool, upper: bool) -> Option<(u32, &'static str)> {
     let (per, each, max, formula) = match pool.level {
         Level::FilestoreBasicHdd | Level::FilestoreBasicSsd => return Some((500, "500")),
@@ -269,7 +263,6 @@ impl Row {
         }
     }
 
-    /// The limits of a whole instance.
     fn limits(&self, size: Bytes) -> Limits {
         let (read_iops, write_iops) = (self.read_iops, self.write_iops);
         let one = format!("{read_iops:#} and {write_iops:#}, {:#} and {:#}", self.read, self.write);
@@ -296,7 +289,6 @@ impl Row {
     }
 }
 
-/// The allowed number of operations, independent of the capacity.
 pub(crate) fn fixed(pool: &Pool) -> Range<Iops> {
     let per_tib = CUSTOM_PER_TIB[pool.band().min(1)];
     let min = per_tib.min.scale(pool.size, Bytes::tib(1)).0;
@@ -308,7 +300,6 @@ pub(crate) fn fixed(pool: &Pool) -> Range<Iops> {
     }
 }
 
-/// The instance with the maximum number of operations, if its level sells them.
 pub(crate) fn with_max_settings(pool: &Pool) -> Pool {
     let mut max = pool.clone();
     if pool.settings.iops.is_some() {

@@ -28,7 +28,6 @@ const FLEX_POOL: Bands = Bands { ranges: &[sizes(Bytes::tib(1), Bytes::tib(300))
 const FLEX_VOLUME: Bands = Bands { ranges: &[sizes(Bytes::gib(1), Bytes::tib(300))], source: S2 };
 const UNIFIED_POOL: Bands = Bands { ranges: &[sizes(Bytes::tib(1), Bytes::tib(425))], source: S2 };
 const UNIFIED_VOLUME: Bands = Bands { ranges: &[sizes(Bytes::gib(1), Bytes::tib(128))], source: S2 };
-/// 2.5 PiB.
 const UNIFIED_LARGE_MAX: Bytes = Bytes::tib(2_560);
 /// 4.8 TiB is 4,915.2 GiB: the first whole GiB in the range.
 const UNIFIED_LARGE_VOLUME_MIN: Bytes = Bytes::gib(4_916);
@@ -209,7 +208,7 @@ pub(crate) fn pool(pool: &Pool) -> Result<Limits, Refusal> {
         .with_origin(OPERATIONS, format!("{operations}, at most {FLEX_IOPS_MAX:#}"), S1))
 }
 
-/// Custom performance: throughput as set, with included and additional operations.
+/// Throughput as set, with included and additional operations.
 fn custom(pool: &Pool) -> Result<Limits, Refusal> {
     let (rate_max, iops_max) = max_custom(pool);
     let rates = Range { min: CUSTOM_MIN, max: rate_max, step: CUSTOM_STEP };
@@ -245,7 +244,6 @@ pub(crate) fn ceiling(pool: &Pool, volume: &Volume) -> (BytesPerSecond, Source) 
     volume.ceiling(pool.level, default, source)
 }
 
-/// The pool with the maximum throughput and operations of custom performance.
 pub(crate) fn with_max_settings(pool: &Pool) -> Pool {
     let mut max_pool = pool.clone();
     if pool.level.info().settable.throughput {
@@ -257,7 +255,6 @@ pub(crate) fn with_max_settings(pool: &Pool) -> Pool {
     max_pool
 }
 
-/// Maximum throughput and operations of custom performance.
 fn max_custom(pool: &Pool) -> (BytesPerSecond, Iops) {
     let (rate, iops) = match pool.level {
         Level::GcnvFlexUnifiedLarge => (UNIFIED_LARGE_RATE_MAX, UNIFIED_LARGE_IOPS_MAX),

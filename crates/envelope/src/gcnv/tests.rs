@@ -24,7 +24,6 @@ fn pool_with(level: Level, throughput: Option<u64>, iops: Option<u64>) -> Pool {
     Pool { settings, ..Pool::new(level, Bytes::tib(10)) }
 }
 
-/// Throughput and operations of a pool with its own limits.
 fn of_pool(pool: &Pool) -> Result<(BytesPerSecond, u64), Refusal> {
     let limits = pool.limits()?;
     assert_eq!(limits.owner, Owner::Pool);

@@ -26,7 +26,6 @@ impl Page {
         })
     }
 
-    /// Contradictions within the page or with another one.
     pub fn conflicts(&self) -> impl Iterator<Item = &'static Conflict> {
         Conflict::all().filter(|conflict| conflict.pages.contains(&self.name))
     }

@@ -12,7 +12,6 @@ use crate::{
 const LARGE_GROWTH_PERCENT: u64 = 30;
 
 impl Pool {
-    /// A pool without settings.
     pub fn new(level: Level, size: Bytes) -> Self {
         Self { level, size, settings: PoolSettings::default() }
     }
@@ -21,8 +20,8 @@ impl Pool {
         self.settings.qos.unwrap_or(self.level.info().qos[0])
     }
 
-    /// The pool's limits; an error if such a pool cannot exist. If [`Limits::owner`] is [`Owner::Volume`], these are
-    /// shared by the volumes and not enforced for the pool.
+    /// An error if such a pool cannot exist. If [`Limits::owner`] is [`Owner::Volume`], the volumes share
+    /// these limits; the pool itself is not limited.
     pub fn limits(&self) -> Result<Limits, Refusal> {
         self.check_settings()?;
         if let Some(bands) = self.sizes() {
@@ -36,8 +35,8 @@ impl Pool {
         }
     }
 
-    /// The limits of a volume of this pool; an error if it cannot have such a volume. Other volumes are not considered:
-    /// see [`check_volumes`](Self::check_volumes).
+    /// An error if the pool cannot have such a volume. Ignores other volumes: see
+    /// [`check_volumes`](Self::check_volumes).
     pub fn volume_limits(&self, volume: &Volume) -> Result<Limits, Refusal> {
         let of_pool = self.limits()?;
         volume.check_settings(self)?;
@@ -55,7 +54,7 @@ impl Pool {
         Ok(limits)
     }
 
-    /// Checks that these volumes fit together: number, sizes, and manual throughput. Each must be valid by itself.
+    /// Checks number, sizes, and manual throughput together. Each volume must be valid by itself.
     pub fn check_volumes(&self, volumes: &[Volume]) -> Result<(), Refusal> {
         for volume in volumes {
             self.volume_limits(volume)?;
@@ -70,7 +69,7 @@ impl Pool {
         self.check_totals(&totals)
     }
 
-    /// Checks that volumes with these totals fit. Each must be valid by itself, which is not checked here.
+    /// Does not check that each volume is valid by itself.
     pub fn check_totals(&self, totals: &Totals) -> Result<(), Refusal> {
         let info = self.level.info();
         let source = info.sources[0];
@@ -94,7 +93,6 @@ impl Pool {
         }
     }
 
-    /// Checks a new size of the pool with these volumes.
     pub fn check_resize(&self, to: Bytes, volumes: &[Volume]) -> Result<(), Refusal> {
         let info = self.level.info();
         if info.is_instance {
@@ -108,7 +106,7 @@ impl Pool {
         Self { size: to, ..self.clone() }.check_volumes(volumes)
     }
 
-    /// Checks a new size of one of its volumes. An instance changes with its volume. Other volumes are not considered.
+    /// An instance changes with its volume. Ignores other volumes.
     pub fn check_volume_resize(&self, volume: &Volume, resize: &Resize) -> Result<(), Refusal> {
         let info = self.level.info();
         let what = format!("{}: resizing a volume from {} to {}", self.level, volume.size, resize.to);
@@ -137,7 +135,7 @@ impl Pool {
         self.volume_limits(&resized).map(drop)
     }
 
-    /// Maximum number of files in a volume, if the source gives one.
+    /// `None` if no source gives a maximum.
     pub fn inodes(&self, volume: &Volume) -> Option<u64> {
         match self.level.info().provider {
             Provider::Anf => Some(anf::inodes(volume)),
@@ -147,12 +145,10 @@ impl Pool {
         }
     }
 
-    /// The index of the range that its size is in.
     pub(crate) fn band(&self) -> usize {
         self.sizes().and_then(|bands| bands.index(self.size)).unwrap_or(0)
     }
 
-    /// The pool with the maximum throughput and operations that its level sells.
     pub(crate) fn with_max_settings(&self) -> Self {
         match self.level.info().provider {
             Provider::Anf => anf::with_max_settings(self),
@@ -162,7 +158,7 @@ impl Pool {
         }
     }
 
-    /// The maximum throughput of one of its volumes, whatever its size, with the source.
+    /// Independent of the volume's size.
     pub(crate) fn volume_ceiling(&self, volume: &Volume) -> Option<(BytesPerSecond, Source)> {
         match (self.level.info().provider, self.level.info().owner) {
             (Provider::Anf, _) => Some(anf::ceiling(self, volume)),
@@ -171,12 +167,11 @@ impl Pool {
         }
     }
 
-    /// The profile's ceiling of operations, or `default`.
     pub(crate) fn iops_max(&self, default: Iops) -> Iops {
         self.settings.profile.and_then(|profile| profile.info().iops_max).unwrap_or(default)
     }
 
-    /// The allowed sizes; `None` for any.
+    /// `None` if any size is allowed.
     pub(crate) fn sizes(&self) -> Option<Bands> {
         let of_profile = self.settings.profile.and_then(|profile| profile.sizes(self.level));
         of_profile.or(self.level.info().pool_sizes)
@@ -232,19 +227,17 @@ impl Pool {
 }
 
 impl Volume {
-    /// A volume without settings.
     pub fn new(size: Bytes) -> Self {
         Self { size, settings: VolumeSettings::default() }
     }
 
-    /// The allowed sizes at a level; `None` for any.
+    /// `None` if any size is allowed.
     pub(crate) fn sizes(&self, level: Level) -> Option<Bands> {
         let info = level.info();
         let of_level = if self.settings.large { info.large_volume_sizes } else { info.volume_sizes };
         self.settings.profile.and_then(|profile| profile.sizes(level)).or(of_level)
     }
 
-    /// The profile's throughput ceiling, or `default` and its source.
     pub(crate) fn ceiling(
         &self,
         level: Level,
@@ -255,7 +248,6 @@ impl Volume {
         self.settings.profile.and_then(changed).unwrap_or((default, source))
     }
 
-    /// Adds the profile's ceilings of operations, or `default` without a profile.
     pub(crate) fn with_iops(&self, mut limits: Limits, default: Option<(Iops, Source)>) -> Limits {
         let info = self.settings.profile.map(Profile::info);
         let combined = match info {

@@ -169,7 +169,7 @@ fn settings_serialize_and_parse() {
     assert!(serde_json::from_str::<PoolSettings>(r#"{"trhoughput":1}"#).is_err(), "typing errors are found");
 }
 
-/// Each ceiling as a number; `None` as the maximum.
+/// Unlimited ceilings count as the maximum.
 fn numbers(ceilings: &Ceilings) -> [u64; 6] {
     let rate = |rate: Option<BytesPerSecond>| rate.map_or(u64::MAX, |rate| rate.0);
     let iops = |iops: Option<Iops>| iops.map_or(u64::MAX, |iops| iops.0);
@@ -183,7 +183,6 @@ fn numbers(ceilings: &Ceilings) -> [u64; 6] {
     ]
 }
 
-/// An allowed size, at `at` thousandths of the range.
 fn size_in(range: Range<Bytes>, at: u64) -> Bytes {
     let steps = (range.max.0 - range.min.0) / range.step.0;
     Bytes(range.min.0 + steps * at / 1000 * range.step.0)

@@ -3,7 +3,7 @@
 use super::Conflict;
 use crate::Profile;
 
-/// A contradiction about the figures `of`; without any, it is about the page alone.
+/// Without figures in `of`, the contradiction is about the page alone.
 const fn conflict(
     name: &'static str,
     pages: &'static [&'static str],
@@ -13,14 +13,12 @@ const fn conflict(
     Conflict { name, pages, of, text, profiles: &[] }
 }
 
-/// The alternative figure can be chosen.
 const fn with_profiles(profiles: &'static [Profile], conflict: Conflict) -> Conflict {
     Conflict { profiles, ..conflict }
 }
 
 const REGULAR_IOPS: &[&str] =
     &["anf-regular-4k-rand-cached", "anf-regular-4k-rand-uncached", "anf-regular-8k-rand-uncached"];
-/// The rows of Filestore's tiers in 2021.
 pub(crate) const TIERS: &[&str] = &[
     "filestore-basic-hdd-1-10",
     "filestore-basic-hdd-10-63.9",

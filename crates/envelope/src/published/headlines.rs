@@ -10,14 +10,12 @@ pub struct Headline {
     pub write: Option<TextFigure>,
 }
 
-/// A figure of the text, and that of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TextFigure {
     /// The qualifier in the text, as in `about`.
     pub word: &'static str,
-    /// The figure of the text, in the unit of the table.
+    /// In the unit of the table.
     pub value: u64,
-    /// The figure of the table.
     pub exact: u64,
 }
 
@@ -37,7 +35,6 @@ const HEADLINES: [(&str, &str, Option<u64>, Option<u64>); 12] = [
 ];
 
 impl Published {
-    /// The figures in the text of its page, if there are any.
     pub fn headline(self) -> Option<Headline> {
         let (_, word, read, write) = HEADLINES.iter().find(|(name, ..)| *name == self.name())?;
         let text_figure = |value: Option<u64>, direction| {
@@ -51,7 +48,6 @@ impl Published {
         })
     }
 
-    /// The curve, if it is one.
     pub fn shape(self) -> Option<Shape> {
         self.name().parse().ok()
     }
@@ -74,7 +70,6 @@ impl TextFigure {
 }
 
 impl Metric {
-    /// The unit of a curve's figures, as written after a number.
     pub fn symbol(self) -> &'static str {
         match self {
             Self::MibPerSecond => "MiB/s",

@@ -19,30 +19,26 @@ pub use headlines::{Headline, TextFigure};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Published(Entry);
 
-/// One number of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Figure {
     pub direction: Direction,
     /// The value in hundredths of its unit.
     pub hundredths: u64,
     pub unit: Unit,
-    /// The load of the measurement, if it has equal blocks.
+    /// `None` if the blocks of the load differ in size.
     pub mix: Option<Mix>,
-    /// Whether the page says only that it was more than that.
+    /// Whether the page gives only a lower bound.
     pub is_exceeded: bool,
 }
 
-/// A load of equal blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mix {
-    /// The size of each operation.
     pub block: Bytes,
     pub pattern: Pattern,
     /// Thousandths of the operations that are reads.
     pub read_thousandths: u32,
 }
 
-/// The counted operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     Read,
@@ -50,10 +46,8 @@ pub enum Direction {
     Total,
 }
 
-/// The unit of a figure, as on its page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Operations per second.
     Iops,
     /// 2^20 bytes per second.
     MibPerSecond,
@@ -72,7 +66,6 @@ enum Entry {
     Record(&'static Record),
 }
 
-/// Related figures that are not a curve.
 #[derive(Debug, PartialEq, Eq)]
 struct Record {
     id: &'static str,
@@ -99,13 +92,11 @@ static CONFLICTS: [&[Conflict]; 4] = conflicts::CONFLICTS;
 static RECORDS: [Record; tables::RECORDS.len()] = tables::RECORDS;
 
 impl Published {
-    /// Every record: the curves first.
     pub fn all() -> impl Iterator<Item = Self> {
         let curves = Shape::all().map(|shape| Self(Entry::Curve(shape)));
         curves.chain(RECORDS.iter().map(|record| Self(Entry::Record(record))))
     }
 
-    /// The name; for a curve that of the curve.
     pub fn name(self) -> &'static str {
         match self.0 {
             Entry::Curve(shape) => shape.name(),
@@ -113,7 +104,6 @@ impl Published {
         }
     }
 
-    /// The measurement or promise, for people.
     pub fn title(self) -> &'static str {
         match self.0 {
             Entry::Curve(shape) => shape.title(),
@@ -128,7 +118,6 @@ impl Published {
         }
     }
 
-    /// Every figure, in the page's order.
     pub fn figures(self) -> Vec<Figure> {
         match self.0 {
             Entry::Curve(shape) => {
@@ -138,40 +127,38 @@ impl Published {
         }
     }
 
-    /// The figures for exactly this load; none if the page has no such point, since nothing is interpolated.
+    /// The figures for exactly this load. Empty if the page has no such point, since nothing is interpolated.
     pub fn at(self, mix: Mix) -> impl Iterator<Item = Figure> {
         self.figures().into_iter().filter(move |figure| figure.mix == Some(mix))
     }
 
-    /// Contradictions about it, between pages or within one.
+    /// Includes contradictions within one page.
     pub fn conflicts(self) -> impl Iterator<Item = &'static str> {
         Conflict::all().filter(move |one| one.of.contains(&self.name())).map(|one| one.text)
     }
 }
 
 impl Published {
-    /// Whether its page gives it for information only.
+    /// Whether the page gives the record for information only.
     pub fn is_informational(self) -> bool {
         self.source() == PAGE_000 && matches!(self.0, Entry::Curve(shape) if shape.metric() == Metric::Iops)
     }
 }
 
 impl Conflict {
-    /// Every record, by page.
     pub(crate) fn all() -> impl Iterator<Item = &'static Self> {
         CONFLICTS.iter().copied().flatten()
     }
 }
 
 impl Source {
-    /// The kind of estimate, if its figures are not promises.
+    /// `None` if the figures are promises.
     pub fn estimate(self) -> Option<&'static str> {
         let text = "Google's figures are estimates of the maximum, measured with settings chosen for it.";
         (self == PAGE_000).then_some(text)
     }
 }
 
-/// Reads, writes and both, as far as they are published.
 fn figures_of_knot(shape: Shape, knot: Knot) -> impl Iterator<Item = Figure> {
     let Knot { read_thousandths, total, read, is_exceeded } = knot;
     let unit = match shape.metric() {
@@ -192,7 +179,6 @@ fn figures_of_knot(shape: Shape, knot: Knot) -> impl Iterator<Item = Figure> {
 }
 
 impl Unit {
-    /// The text after a number.
     pub fn symbol(self) -> &'static str {
         match self {
             Self::Iops => "IOPS",

@@ -3,7 +3,6 @@
 use super::{Direction, Figure, Published, Unit};
 use crate::Level;
 
-/// The levels of a measurement or promise, by the prefix of its name.
 const LEVELS: [(&str, &[Level]); 9] = [
     ("gcnv-extreme-", &[Level::GcnvExtreme]),
     ("gcnv-flex-custom-", &[Level::GcnvFlexCustom]),
@@ -16,22 +15,20 @@ const LEVELS: [(&str, &[Level]); 9] = [
     ("filestore-high-scale-", &[Level::FilestoreHighScaleSsd2021]),
 ];
 
-/// Measured over several connections, without their number.
 const SEVERAL_CONNECTIONS: [&str; 2] = ["anf-large-scaleup-256k-seq", "anf-large-scaleup-8k-rand"];
 
 impl Published {
-    /// The levels of its volumes; none if the page does not say.
+    /// Empty if the page does not say.
     pub fn levels(self) -> &'static [Level] {
         let levels = LEVELS.iter().find(|(begin, _)| self.name().starts_with(begin));
         levels.map_or(&[], |(_, levels)| levels)
     }
 
-    /// Whether its figures are those of several connections of a client, without their number.
+    /// Whether the page measured several connections of a client without giving their number.
     pub fn is_over_several_connections(self) -> bool {
         SEVERAL_CONNECTIONS.contains(&self.name())
     }
 
-    /// The page's caveat for all its figures, if it has one.
     pub fn caveat(self) -> Option<&'static str> {
         let of_instances = "An instance of Filestore may differ from these figures by caching on clients and server, by the machine \
              type of the clients and by the workload.";
@@ -41,7 +38,7 @@ impl Published {
 }
 
 impl Figure {
-    /// The figure without nconnect that `gain`, the multiple with nconnect, implies.
+    /// Divides by `gain`, the multiple with nconnect.
     pub fn without_nconnect(self, gain: Self) -> Option<Self> {
         let fits = gain.unit == Unit::Times && gain.mix == self.mix && gain.hundredths > 0;
         let is_of_it = gain.direction == self.direction || self.direction == Direction::Total;

@@ -8,7 +8,6 @@ const fn figure(direction: Direction, value: u64, unit: Unit) -> Figure {
     Figure { direction, hundredths: value * 100, unit, mix: None, is_exceeded: false }
 }
 
-/// A figure of pure reads or pure writes.
 const fn pure(direction: Direction, value: u64, unit: Unit, kib: u64, pattern: Pattern) -> Figure {
     let read_thousandths = if matches!(direction, Direction::Read) { 1000 } else { 0 };
     let mix = Mix { block: Bytes(kib << 10), pattern, read_thousandths };
@@ -26,12 +25,10 @@ const fn tier(read_iops: u64, write_iops: u64, read_mb: u64, write_mb: u64) -> [
     ]
 }
 
-/// The gain of nconnect, in tenths.
 const fn gain(direction: Direction, tenths: u64, kib: u64, pattern: Pattern) -> Figure {
     Figure { hundredths: tenths * 10, ..pure(direction, 0, Unit::Times, kib, pattern) }
 }
 
-/// A rate of all operations, and its data.
 const fn rate(iops: u64, mib: u64) -> [Figure; 2] {
     [figure(Direction::Total, iops, Unit::Iops), figure(Direction::Total, mib, Unit::MibPerSecond)]
 }
@@ -46,7 +43,6 @@ const fn ceiling(mib: u64) -> [Figure; 1] {
     [figure(Direction::Total, mib, Unit::MibPerSecond)]
 }
 
-/// Every record, by page.
 pub(super) const RECORDS: [Record; 21] = [
     Record {
         id: "gcnv-large-eda",

@@ -59,15 +59,13 @@ pub struct Shaping {
     pub scale_thousandths: u32,
 }
 
-/// One published mix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Knot {
     pub(crate) read_thousandths: u32,
     /// Reads and writes together, in the curve's metric.
     pub(crate) total: u64,
-    /// The reads among them, if published.
     pub(crate) read: Option<u64>,
-    /// The page says only that it was more.
+    /// Whether the page gives only a lower bound.
     pub(crate) is_exceeded: bool,
 }
 
@@ -91,7 +89,6 @@ const BAND_OF_ENDS: ErrorBand = ErrorBand { mean_thousandths: 91, worst_thousand
 /// The error with more mixes, each of the 30 left out in turn: the gaps are then twice as wide as in actual use.
 const BAND_OF_KNOTS: ErrorBand = ErrorBand { mean_thousandths: 55, worst_thousandths: 206 };
 
-/// The interpolation error of a curve with this number of mixes.
 pub(crate) fn band_of(knots: usize) -> ErrorBand {
     if knots == 2 { BAND_OF_ENDS } else { BAND_OF_KNOTS }
 }
@@ -109,7 +106,6 @@ impl Shape {
         self.0.id
     }
 
-    /// The measurement, for people.
     pub fn title(self) -> &'static str {
         self.0.title
     }
@@ -118,7 +114,6 @@ impl Shape {
         self.0.protocol
     }
 
-    /// The size of each operation.
     pub fn block(self) -> Bytes {
         self.0.block
     }
@@ -135,7 +130,7 @@ impl Shape {
         self.0.source
     }
 
-    /// The published mixes, as the thousandths of operations that are reads, with the measured ceiling.
+    /// The published mixes with their ceilings. The key is the thousandths of operations that are reads.
     pub fn knots(self) -> impl ExactSizeIterator<Item = (u32, Point)> {
         let table = self.0;
         table
@@ -144,17 +139,16 @@ impl Shape {
             .map(move |knot| (knot.read_thousandths, self.point(table.rate(knot), as_published())))
     }
 
-    /// Each published mix, as on the page.
+    /// The mixes in the unit of the page.
     pub(crate) fn published_knots(self) -> impl Iterator<Item = Knot> {
         self.0.knots.iter().copied()
     }
 
-    /// The interpolation error between its published mixes.
     pub fn error_band(self) -> ErrorBand {
         band_of(self.0.knots.len())
     }
 
-    /// The ceiling at this share of read operations; an error outside the published mixes.
+    /// An error outside the published mixes.
     pub fn at(self, read_thousandths: u32) -> Result<Point, Refusal> {
         let rate = self.0.interpolate(read_thousandths).ok_or_else(|| {
             let (first, last) = (self.0.knots.first(), self.0.knots.last());
@@ -166,8 +160,8 @@ impl Shape {
         Ok(self.point(rate, as_published()))
     }
 
-    /// The ceiling for another block size, between this curve's and that of `other`, which must be the same measurement
-    /// with another block size. An operation takes a fixed time and a time for each byte.
+    /// The ceiling for a block size between this curve's and that of `other`. Both must be the same
+    /// measurement except for the block size. An operation takes a fixed time and a time for each byte.
     pub fn between(self, other: Self, block: Bytes, read_thousandths: u32) -> Result<Point, Refusal> {
         let what = format!("blocks between {self} and {other}");
         if !self.family().eq(other.family()) || self.block() == other.block() {
@@ -182,7 +176,7 @@ impl Shape {
         Ok(Point { bandwidth: BytesPerSecond(iops.saturating_mul(block.0)), iops: Iops(iops) })
     }
 
-    /// The words of its name without the block size.
+    /// Curves of one family differ in the block size alone.
     fn family(self) -> impl Iterator<Item = &'static str> {
         let is_block = |word: &str| word.ends_with('k') && word.starts_with(|c: char| c.is_ascii_digit());
         self.0.id.split('-').filter(move |word| !is_block(word))
@@ -201,13 +195,12 @@ impl Shape {
 }
 
 impl Shaping {
-    /// A curve as published.
     pub fn new(shape: Shape) -> Self {
         Self { shape, scale_thousandths: as_published() }
     }
 
-    /// The ceiling for an observed mix. More than 1,000 thousandths count as all reads, so that a limiter needs no
-    /// error. Cheap enough for every call: no clock, no allocation.
+    /// The ceiling for an observed mix. More than 1,000 thousandths count as all reads, so that a limiter
+    /// needs no error. Cheap enough for every call: no clock, no allocation.
     pub fn ceiling(self, read_thousandths: u32) -> Point {
         // Every curve covers 0 to 1,000, so there is always a rate.
         let rate = self.shape.0.interpolate(read_thousandths.min(1000)).unwrap_or(0);
@@ -216,7 +209,6 @@ impl Shaping {
 }
 
 impl Table {
-    /// A published figure in bytes or operations per second.
     fn rate(&self, knot: &Knot) -> u64 {
         match self.metric {
             Metric::MibPerSecond => knot.total << 20,

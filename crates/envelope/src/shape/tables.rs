@@ -9,22 +9,18 @@ const KIB_8: Bytes = Bytes(8 << 10);
 const KIB_64: Bytes = Bytes(64 << 10);
 const KIB_256: Bytes = Bytes(256 << 10);
 
-/// Reads and writes as published at one mix.
 const fn knot(read_thousandths: u32, read: u64, write: u64) -> Knot {
     Knot { read_thousandths, total: read + write, read: Some(read), is_exceeded: false }
 }
 
-/// Reads and writes together, if no page gives them separately.
 const fn sum(read_thousandths: u32, total: u64) -> Knot {
     Knot { read_thousandths, total, read: None, is_exceeded: false }
 }
 
-/// A lower bound, as the page gives it.
 const fn more_than(read_thousandths: u32, total: u64) -> Knot {
     Knot { is_exceeded: true, ..sum(read_thousandths, total) }
 }
 
-/// A pure read and a pure write figure.
 const fn ends(read: u64, write: u64) -> [Knot; 2] {
     [knot(0, 0, write), knot(1000, read, 0)]
 }

@@ -7,14 +7,12 @@ fn shape(name: &str) -> Shape {
     name.parse().unwrap()
 }
 
-/// The ten tables of page 000, with five mixes each.
 fn tables() -> Vec<Shape> {
     let tables: Vec<Shape> = Shape::all().filter(|shape| shape.0.knots.len() == 5).collect();
     assert_eq!(tables.len(), 10);
     tables
 }
 
-/// Mean and worst of relative errors, in thousandths.
 fn band(errors: &[(u64, u64)]) -> ErrorBand {
     let each = |&(error_band, published): &(u64, u64)| {
         let off = u128::from(error_band.abs_diff(published)) * 1_000_000 / u128::from(published);
@@ -26,8 +24,8 @@ fn band(errors: &[(u64, u64)]) -> ErrorBand {
     ErrorBand { mean_thousandths: (mean + 500) / 1000, worst_thousandths: (worst + 500) / 1000 }
 }
 
-/// Predictions of each table for its mixes at `places` from only the knots selected by `keep`, with the published
-/// figures.
+/// Predicts each table's mixes at `places` from the knots that `keep` selects. Returns pairs of predicted and
+/// published figures.
 fn predicted(places: std::ops::Range<usize>, keep: fn(usize, usize) -> bool) -> Vec<(u64, u64)> {
     let one = |table: &Table, place: usize| {
         let remaining = (0..table.knots.len()).filter(|&at| keep(place, at)).map(|at| table.knots[at]);

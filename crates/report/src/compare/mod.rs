@@ -1,8 +1,8 @@
-//! Compares two runs, cell by cell: is the second one better, worse, or the same?
+//! Compares two runs, cell by cell: is the second run better, worse, or the same?
 //!
-//! A figure changed if three conditions hold: the ratio of its medians is beyond the tolerance; it is beyond the *noise
-//! floor*, which chance would not reach in any of the figures together; and Welch's 95 % interval over the repetitions
-//! does not contain one. Figures of different setups are not compared.
+//! A figure changed if three conditions hold. The ratio of its medians is beyond the tolerance. The ratio is
+//! beyond the *noise floor*, which chance would not reach in any of the figures together. Welch's 95 %
+//! interval over the repetitions does not contain one. Figures of different setups are not compared.
 
 mod pairs;
 mod statistics;
@@ -80,8 +80,8 @@ const METHOD: &str = "ratio of medians over the repetitions; 95 % interval by We
                       repetitions of all cells, and from the A/A pair if there is one, so that of all figures together none \
                       passes it by chance with a probability of 95 %";
 
-/// Compares `b` with `a`. `noise` is another run of the same setup as `a`: its differences from `a` are chance. Changes
-/// up to the share `tolerance` count as none.
+/// `noise` is another run of the setup of `a`: its differences from `a` are chance. Changes up to the share
+/// `tolerance` count as none.
 pub fn compare(a: &Run, b: &Run, noise: Option<&Run>, tolerance: f64) -> Comparison {
     let pairs = pairs::of(a, b);
     let mut notes = pairs::notes(a, b, &pairs);
@@ -98,7 +98,8 @@ pub fn compare(a: &Run, b: &Run, noise: Option<&Run>, tolerance: f64) -> Compari
     Comparison { a: name(a), b: name(b), tolerance, method: METHOD, notes, rows, verdict }
 }
 
-/// Worse if any row is; else not comparable if any rate is not. Latencies may be too noisy for a verdict.
+/// Worse if any row is worse; else not comparable if any rate is not. Latencies do not count: they may be too
+/// noisy for a verdict.
 fn overall_verdict(rows: &[Row]) -> Verdict {
     let any = |verdict| rows.iter().any(|row| row.verdict == verdict);
     let mute = |row: &Row| row.figure == Figure::Iops && row.verdict == Verdict::NotComparable;
@@ -113,15 +114,11 @@ fn overall_verdict(rows: &[Row]) -> Verdict {
     }
 }
 
-/// Judges one kind of figure.
 struct FigureComparer {
     figure: Figure,
     tolerance: f64,
-    /// Spread between repetitions, over all cells.
     spread: Spread,
-    /// Differences within the A/A pair.
     aa_ratios: Vec<f64>,
-    /// Number of judged figures.
     figures: usize,
 }
 
@@ -139,10 +136,11 @@ impl FigureComparer {
         }
         let ratios = aa_pairs.map(comparable).unwrap_or_default();
         let ratios = ratios.iter().filter_map(|(a, b)| Some(statistics::ratio(a, b)?.ratio)).collect();
+        // Each pair has two figures, and chance must not reach the floor in either.
         Self { figure, tolerance, spread, aa_ratios: ratios, figures: 2 * all.len() }
     }
 
-    /// The row of a pair; pairs that cannot be compared get one row only.
+    /// Pairs that cannot be compared get a single row.
     fn row(&self, pair: &Pair<'_>) -> Option<Row> {
         let row = Row {
             series: pair.series.clone(),
@@ -218,7 +216,6 @@ impl Figure {
         repetitions.iter().map(value).collect()
     }
 
-    /// Name with the unit.
     pub fn name(self) -> &'static str {
         match self {
             Self::Iops => "IOPS",
@@ -239,7 +236,6 @@ impl Verdict {
 }
 
 impl Comparison {
-    /// The rows, for people.
     pub fn table(&self) -> Table {
         const HEAD: [&str; 7] = ["Point", "Figure", "A", "B", "B over A", "95 %", "Noise floor %"];
         let mut table = Table::new("", &HEAD);
@@ -270,7 +266,7 @@ impl Comparison {
         table
     }
 
-    /// Everything but the table, in lines, and the verdict.
+    /// Everything but the table, as lines, and the verdict.
     pub fn lines(&self) -> (Vec<String>, String) {
         let mut first = vec![format!("A: {}", self.a), format!("B: {}", self.b)];
         first.extend(self.notes.iter().map(|note| format!("Note: {note}.")));

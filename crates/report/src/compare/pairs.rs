@@ -5,22 +5,17 @@ use crate::document::words;
 use crate::result::{CaveatKind, Cell, Measurement, Run};
 use crate::scenario::{Depth, Point, Series};
 
-/// A cell of the first run, and its counterpart in the second.
 pub(super) struct Pair<'a> {
     pub(super) series: String,
-    /// Name of the point within its series.
     pub(super) point: String,
-    /// The first run's valid repetitions.
     pub(super) a: Vec<&'a Measurement>,
-    /// The second run's valid repetitions.
     pub(super) b: Vec<&'a Measurement>,
-    /// Calls in flight, if they were searched for and differ.
+    /// Present if both depths were searched for and differ.
     pub(super) depths: Option<(usize, usize)>,
-    /// The reason why they cannot be compared.
+    /// Present if the cells cannot be compared.
     pub(super) obstacle: Option<String>,
 }
 
-/// A pair for every cell of `a`.
 pub(super) fn of<'a>(a: &'a Run, b: &'a Run) -> Vec<Pair<'a>> {
     let of_runs = obstacle_of_runs(a, b);
     let numbered = a.scenario.series.iter().enumerate();
@@ -69,14 +64,13 @@ fn valid(cell: &Cell) -> Vec<&Measurement> {
     cell.measurements.iter().filter(|one| one.is_valid()).collect()
 }
 
-/// The axes along which two points differ. A searched number of calls in flight is a result, not an axis.
+/// The axes along which two points differ. A searched depth is a result, not an axis.
 fn differing(series: &Series, a: &Point, b: &Point) -> Vec<Axis> {
     let searched = matches!(series.depths, Depth::Search(_));
     let counts = |axis: &&Axis| !(searched && **axis == Axis::Depth);
     AXES.iter().filter(counts).filter(|axis| axis.key(a) != axis.key(b)).copied().collect()
 }
 
-/// The difference from the nearest cell.
 fn without_partner<'a>(series: &Series, cell: &Cell, others: impl Iterator<Item = &'a Cell>) -> String {
     let nearest = others.min_by_key(|other| differing(series, &cell.point, &other.point).len());
     let Some(nearest) = nearest else { return "B ended before this series".to_owned() };
@@ -129,7 +123,6 @@ fn obstacle_of_cells(a: &Cell, b: &Cell) -> Option<String> {
     void.or(cache).map(str::to_owned)
 }
 
-/// Notes that do not prevent the comparison.
 pub(super) fn notes(a: &Run, b: &Run, pairs: &[Pair<'_>]) -> Vec<String> {
     let mut notes = Vec::new();
     let mut differs = |what: &str, a: String, b: String| {

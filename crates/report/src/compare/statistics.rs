@@ -1,18 +1,16 @@
-//! Statistics of ratios of noisy figures, on logarithms: a ratio of two is as far from one as a ratio of a half.
+//! Statistics of ratios of noisy figures. All work on logarithms, where a ratio of 2 is as far from 1 as a
+//! ratio of 1/2.
 
 use crate::result::student_t95;
 
-/// The comparison of two series of values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Ratio {
-    /// The second median over the first.
     pub ratio: f64,
-    /// The 95 % interval of the ratio of the geometric means, by Welch's t; absent if one side has a single value,
-    /// whose error is unknown.
+    /// The 95 % interval of the ratio of the geometric means, by Welch's t. Absent if one side has a single
+    /// value, whose error is unknown.
     pub interval: Option<[f64; 2]>,
 }
 
-/// The spread between repetitions of one setup.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Spread {
     /// Squared deviations of the logarithms from their means.
@@ -24,12 +22,12 @@ pub(super) struct Spread {
 /// Standard error of a median over that of a mean, for many values. For few values the median is a little better.
 const MEDIAN_OVER_MEAN: f64 = 1.25;
 
-/// The middle value; 0 without values.
+/// 0 without values.
 pub(super) fn median(values: &[f64]) -> f64 {
     crate::result::Spread::of(values).median
 }
 
-/// Compares positive values; `None` if a side is empty or has a value that is not positive.
+/// `None` if a side is empty or has a value that is not positive.
 pub(super) fn ratio(a: &[f64], b: &[f64]) -> Option<Ratio> {
     let (first, second) = (moments(a)?, moments(b)?);
     let ratio = median(b) / median(a);
@@ -46,7 +44,6 @@ pub(super) fn ratio(a: &[f64], b: &[f64]) -> Option<Ratio> {
     Some(Ratio { ratio, interval: Some([(middle - half).exp(), (middle + half).exp()]) })
 }
 
-/// Mean and variance of the logarithms.
 fn moments(values: &[f64]) -> Option<(f64, f64)> {
     if values.is_empty() || values.iter().any(|&value| value.is_nan() || value <= 0.0) {
         return None;
@@ -58,7 +55,7 @@ fn moments(values: &[f64]) -> Option<(f64, f64)> {
 }
 
 impl Spread {
-    /// Adds the repetitions of one cell.
+    /// A cell with a single repetition adds nothing.
     pub(super) fn add(&mut self, values: &[f64]) {
         if let (Some((_, variance)), true) = (moments(values), values.len() > 1) {
             self.squares += variance * (values.len() - 1) as f64;
@@ -66,8 +63,8 @@ impl Spread {
         }
     }
 
-    /// The largest deviation from one by chance of a ratio of medians of `a` and `b` values: none of `figures` such
-    /// ratios exceeds it with a probability of 95 %. Zero without repetitions.
+    /// The largest deviation from 1 that chance gives a ratio of medians of `a` and `b` values. With a
+    /// probability of 95 %, none of `figures` such ratios exceeds it. Zero without repetitions.
     pub(super) fn floor(&self, a: usize, b: usize, figures: usize) -> f64 {
         if self.freedom == 0.0 || a == 0 || b == 0 {
             return 0.0;
@@ -79,8 +76,8 @@ impl Spread {
     }
 }
 
-/// The noise floor from two runs of one setup, by the differences of their medians. Repetitions within a run do not
-/// show changes between runs.
+/// Computes the noise floor from two runs of one setup, by the differences of their medians. Repetitions
+/// within a run do not show changes between runs.
 pub(super) fn floor_of_pairs(ratios: &[f64], figures: usize) -> f64 {
     if ratios.is_empty() {
         return 0.0;
@@ -100,7 +97,6 @@ fn normal_beyond(share: f64) -> f64 {
         / (1.0 + 1.432_788 * t + 0.189_269 * t * t + 0.001_308 * t * t * t)
 }
 
-/// The whole part of a small number.
 fn whole_part(value: f64) -> usize {
     (1..=30u32).take_while(|&whole| f64::from(whole) <= value).count()
 }

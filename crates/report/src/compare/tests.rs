@@ -3,7 +3,7 @@ use crate::document::sample::Sample;
 use crate::result::{Caveat, CaveatKind, Summary};
 use crate::scenario::{Cache, Depth, Point, Scenario, Series};
 
-/// One series of five mixes and two depths: ten cells.
+/// Five mixes and two depths: ten cells.
 fn scenario() -> Scenario {
     let series = Series {
         name: "8 KiB random".to_owned(),

@@ -4,7 +4,6 @@ use crate::result::Cell;
 use crate::scenario::{Depth, MetadataOperation, Pattern, Point, Series, Work};
 use crate::units::show_size;
 
-/// An axis along which points differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Axis {
     Block,
@@ -21,7 +20,6 @@ pub(crate) enum Axis {
     JobSets,
 }
 
-/// Every axis, in the order of a series' lists.
 pub(crate) const AXES: [Axis; 12] = [
     Axis::Block,
     Axis::Mix,
@@ -37,23 +35,19 @@ pub(crate) const AXES: [Axis; 12] = [
     Axis::JobSets,
 ];
 
-/// The unit of a series' rates on its pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// Operations a second.
     Iops,
     /// 2^20 bytes a second.
     Mib,
 }
 
-/// Cells of one table, and the values that distinguish them from other tables.
 pub(super) struct Group<'a> {
     pub(super) name: String,
     pub(super) cells: Vec<&'a Cell>,
 }
 
 impl Axis {
-    /// The axes along which these cells differ.
     pub(crate) fn varying(series: &Series, cells: &[&Cell]) -> Vec<Self> {
         let differs = |axis: &&Self| {
             let first = cells.first().map(|cell| axis.key(&cell.point));
@@ -64,7 +58,7 @@ impl Axis {
         AXES.iter().filter(differs).filter(|axis| !is_result(axis)).copied().collect()
     }
 
-    /// A value that distinguishes points.
+    /// Equal keys mean equal values.
     pub(crate) fn key(self, point: &Point) -> u64 {
         let whole = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
         match self {
@@ -83,7 +77,6 @@ impl Axis {
         }
     }
 
-    /// The heading above its values.
     pub(super) fn heading(self) -> &'static str {
         match self {
             Self::Block => "Block",
@@ -101,7 +94,6 @@ impl Axis {
         }
     }
 
-    /// A value for use under its heading.
     pub(super) fn value(self, point: &Point) -> String {
         match self {
             Self::Block => show_size(point.block),
@@ -118,7 +110,6 @@ impl Axis {
         }
     }
 
-    /// A value with its unit or name.
     pub(crate) fn words(self, point: &Point) -> String {
         let value = self.value(point);
         let one = self.key(point) == 1;
@@ -139,12 +130,10 @@ impl Axis {
     }
 }
 
-/// The name of a point among points that differ along `axes`.
 pub(crate) fn name(point: &Point, axes: &[Axis]) -> String {
     axes.iter().map(|axis| axis.words(point)).collect::<Vec<_>>().join(", ")
 }
 
-/// The axis that names a single point.
 pub(super) fn alone(point: &Point) -> Axis {
     match point {
         Point { job_sets: Some(_), .. } => Axis::JobSets,
@@ -154,12 +143,11 @@ pub(super) fn alone(point: &Point) -> Axis {
     }
 }
 
-/// [`name`], or the value along [`alone`] for a single point.
 pub(super) fn label(point: &Point, axes: &[Axis]) -> String {
     if axes.is_empty() { alone(point).words(point) } else { name(point, axes) }
 }
 
-/// Groups of cells that are equal along `axes`, in order.
+/// Cells of a group are equal along `axes`.
 pub(super) fn groups<'a>(cells: &[&'a Cell], axes: &[Axis]) -> Vec<Group<'a>> {
     let keys = |cell: &Cell| axes.iter().map(|axis| axis.key(&cell.point)).collect::<Vec<_>>();
     let mut groups: Vec<Group<'a>> = Vec::new();
@@ -172,7 +160,7 @@ pub(super) fn groups<'a>(cells: &[&'a Cell], axes: &[Axis]) -> Vec<Group<'a>> {
     groups
 }
 
-/// The axis whose values head a series' columns; `None` if its points are rows.
+/// `None` if the points are rows.
 pub(super) fn columns(series: &Series, varying: &[Axis]) -> Option<Axis> {
     if matches!(series.work, Work::EdaBlend | Work::Metadata) {
         return None;
@@ -184,18 +172,17 @@ pub(super) fn columns(series: &Series, varying: &[Axis]) -> Option<Axis> {
 }
 
 impl Form {
-    /// The unit of the pages: operations for small random blocks, data otherwise.
+    /// Follows the pages: operations for small random blocks, data otherwise.
     pub(super) fn of(series: &Series, point: &Point) -> Self {
         let blocks = Self::of_blocks(point.block, series.pattern != Pattern::Sequential);
         if series.work == Work::Transfers { blocks } else { Self::Iops }
     }
 
-    /// The unit for operations of one size in bytes.
+    /// Operations for random blocks up to 16 KiB, data otherwise.
     pub(super) fn of_blocks(block: u64, random: bool) -> Self {
         if random && block <= 16 << 10 { Self::Iops } else { Self::Mib }
     }
 
-    /// The text after a number.
     pub(super) fn unit(self) -> &'static str {
         match self {
             Self::Iops => "IOPS",
@@ -210,7 +197,6 @@ impl Form {
         }
     }
 
-    /// A cell's median rate, of reads, writes or all.
     pub(super) fn rate(self, cell: &Cell, direction: envelope::Direction) -> f64 {
         use envelope::Direction::{Read, Total, Write};
         let summary = &cell.summary;
@@ -227,7 +213,6 @@ impl Form {
 }
 
 impl Cell {
-    /// Whether any repetition has a result that is not void.
     pub fn has_result(&self) -> bool {
         use crate::result::CaveatKind::Void;
         let voided = self.caveats.iter().any(|caveat| caveat.kind == Void);

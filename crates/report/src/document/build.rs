@@ -12,7 +12,6 @@ use crate::result::{CaveatKind, Cell, Run};
 use crate::scenario::{Scenario, Series, Work};
 
 impl Report {
-    /// The complete report of a run.
     pub fn of(run: &Run) -> Self {
         let numbered = run.scenario.series.iter().enumerate();
         let sections = numbered
@@ -72,7 +71,6 @@ impl Section {
     }
 }
 
-/// The axes except these.
 fn without(varying: &[Axis], these: &[Axis]) -> Vec<Axis> {
     varying.iter().filter(|axis| !these.contains(axis)).copied().collect()
 }
@@ -111,7 +109,6 @@ fn tables_of(
     tables
 }
 
-/// The fastest of the cells at each place along an axis.
 fn peaks<'a>(series: &Series, cells: &[&'a Cell], axis: Axis) -> Vec<&'a Cell> {
     let rate = |cell: &Cell| {
         let form = axes::Form::of(series, &cell.point);
@@ -121,7 +118,7 @@ fn peaks<'a>(series: &Series, cells: &[&'a Cell], axis: Axis) -> Vec<&'a Cell> {
     axes::groups(cells, &[axis]).into_iter().filter_map(fastest).collect()
 }
 
-/// Plots of the main part, and those of the details.
+/// Returns plots of the main part, then those of the details.
 fn plots_of(
     run: &Run,
     series: &Series,
@@ -161,10 +158,9 @@ fn plots_of(
     (plots, more)
 }
 
-/// The note of points that vary, each by another amount.
+/// Points vary by different amounts, so this note replaces the texts of single points.
 const VARIATION: &str = "variation: repetitions differ, standard deviation above 5 % of the mean";
 
-/// Each caveat once, with its points.
 fn caveats_of(cells: &[&Cell], varying: &[Axis]) -> Vec<String> {
     let mut caveats: Vec<(String, Vec<String>)> = Vec::new();
     let varies =

@@ -16,7 +16,7 @@ const MEANS_MS: [f64; 2] = [1.0, 2.0];
 /// The cells of a case that differ only in their calls in flight.
 type Curve<'a> = (&'a str, Vec<&'a Cell>);
 
-/// The runs of several cases of one scenario as one report; `None` if they are not such runs.
+/// Merges the runs of several cases of one scenario into one report. `None` if the runs are not of that kind.
 pub fn cases(runs: &[Run]) -> Option<Report> {
     let first = runs.first()?;
     let is_case = |run: &Run| run.target.case.is_some() && run.scenario == first.scenario;
@@ -38,7 +38,6 @@ pub fn cases(runs: &[Run]) -> Option<Report> {
     Some(report)
 }
 
-/// The stamps of all runs, each once.
 fn stamps(runs: &[Run]) -> Vec<String> {
     let mut stamps = Vec::new();
     for stamp in runs.iter().flat_map(super::facts::stamps) {
@@ -49,7 +48,7 @@ fn stamps(runs: &[Run]) -> Vec<String> {
     stamps
 }
 
-/// A case's caveats, and the number of its points with more caveats in its own report.
+/// Doubtful points appear only as a number: the case's own report has their caveats.
 fn caveats(run: &Run) -> Vec<String> {
     let doubtful = run.cells.iter().filter(|cell| !cell.caveats.is_empty()).count();
     let of_points = match doubtful {
@@ -72,7 +71,6 @@ fn case_fact(run: &Run) -> Fact {
     (format!("Case {}", name(run)), text.unwrap_or_else(|| run.target.target.clone()))
 }
 
-/// The curves of a series, with a table and a plot for each load.
 fn section(runs: &[Run], index: usize) -> Option<Section> {
     let series = &runs[0].scenario.series[index];
     let mut loads: Vec<Point> = Vec::new();
@@ -148,7 +146,6 @@ fn table_and_plot(series: &Series, load: &Point, curves: &[Curve<'_>]) -> (Table
     (table, Plot { title, note, chart: Chart::Lines(chart) })
 }
 
-/// Each case's rate within the shortest of the latencies.
 fn highlight(section: &Section) -> Vec<Fact> {
     let of_table = |table: &Table| {
         let each = table.rows.iter().map(|row| match &row.cells[0] {
@@ -169,7 +166,7 @@ mod tests {
     use super::*;
     use crate::scenario;
 
-    /// A run of the scenario on a server with a latency of `call_ms` and a maximum of 10,000 calls a second.
+    /// The server has a latency of `call_ms` and a maximum of 10,000 calls per second.
     fn run(case: Option<&str>, call_ms: f64) -> Run {
         let model = move |series: &Series, point: &Point| {
             let in_flight = (series.jobs * point.depth) as f64;

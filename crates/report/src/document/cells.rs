@@ -5,7 +5,6 @@ use super::{facts, figures, published, words};
 use crate::result::{CaveatKind, Cell, Latency, Run, Spread};
 use crate::scenario::{Series, Work};
 
-/// Columns that identify a cell.
 const PLACE: [&str; 24] = [
     "scenario",
     "target",
@@ -38,7 +37,7 @@ const OF_RATE: [&str; 6] = ["median", "min", "max", "ci95_low", "ci95_high", "va
 const LATENCIES: [&str; 4] = ["read", "write", "all", "response"];
 const OF_LATENCY: [&str; 7] = ["mean_ms", "p50_ms", "p90_ms", "p95_ms", "p99_ms", "p99_9_ms", "max_ms"];
 
-/// The table. Figures of cells without a result are empty.
+/// Cells without a result have empty figures.
 pub(super) fn table(run: &Run) -> Table {
     let mut table = Table::new("", &PLACE);
     table.head.extend(["repetitions", "seconds"].map(str::to_owned));
@@ -93,7 +92,6 @@ fn row(run: &Run, series: &Series, cell: &Cell) -> Vec<Value> {
     row
 }
 
-/// The columns of [`PLACE`] after the first.
 fn place(run: &Run, series: &Series, cell: &Cell) -> Vec<Value> {
     let point = &cell.point;
     let number = |value: usize| Value::Number(value as f64, 0);
@@ -126,7 +124,6 @@ fn place(run: &Run, series: &Series, cell: &Cell) -> Vec<Value> {
     ]
 }
 
-/// The published figures for the same point.
 fn published_text(series: &Series, cell: &Cell) -> String {
     let all = published::named_records(series).flat_map(|one| {
         let figures = published::at(one, series, &cell.point);

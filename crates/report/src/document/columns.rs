@@ -8,7 +8,6 @@ use super::{figures, published, words};
 use crate::result::{Cell, Latency, Run};
 use crate::scenario::Series;
 
-/// The table of these cells, one a column.
 pub(super) fn table(run: &Run, title: &str, series: &Series, axis: Axis, cells: &[&Cell]) -> Table {
     let mut table = Table::new(title, &[axis.heading()]);
     table.head.extend(cells.iter().map(|cell| axis.value(&cell.point)));
@@ -73,7 +72,6 @@ fn rates(table: &mut Table, axis: Axis, form: Form, cells: &[&Cell]) {
     }
 }
 
-/// Latencies, and with a schedule also the lateness.
 fn latencies(table: &mut Table, cells: &[&Cell]) {
     let is_scheduled = figures::have_schedule(cells);
     let mut three = |word: &str, latency: &dyn Fn(&Cell) -> Latency| {
@@ -87,7 +85,6 @@ fn latencies(table: &mut Table, cells: &[&Cell]) {
     }
 }
 
-/// Rates over that of the first column, if that has a single `what`.
 fn gains(table: &mut Table, form: Form, cells: &[&Cell], what: &str) {
     let Some(first) = cells.first().filter(|cell| cell.has_result()) else { return };
     let of_one = form.rate(first, Direction::Total);
@@ -96,8 +93,8 @@ fn gains(table: &mut Table, form: Form, cells: &[&Cell], what: &str) {
     add_row(table, cells, &label, |cell| Value::ratio(form.rate(cell, Direction::Total), of_one));
 }
 
-/// The gain of more connections at equal latency: the best rate on the way to the peak with a mean latency of at most
-/// that of the first column's peak.
+/// The gain of more connections at equal latency. Compares the best rate on the way to the peak whose mean
+/// latency is at most that of the first column's peak.
 fn at_equal_latency(table: &mut Table, cells: &[&Cell]) {
     let Some(first) = cells.first().filter(|cell| cell.has_result()) else { return };
     let (rate, latency) = (first.summary.iops.median, first.summary.latency.mean_ms);
@@ -112,7 +109,6 @@ fn at_equal_latency(table: &mut Table, cells: &[&Cell]) {
     });
 }
 
-/// Skew over all clients and repetitions.
 fn skew(cell: &Cell) -> Value {
     let clients = cell.measurements.iter().flat_map(|one| &one.clients);
     let of_client = clients.filter_map(|client| {
@@ -129,7 +125,7 @@ fn rate_spread(form: Form, cell: &Cell) -> f64 {
     }
 }
 
-/// Adds a row with a figure of each cell; a cell without a result has none.
+/// A cell without a result shows `void`.
 fn add_row(table: &mut Table, cells: &[&Cell], label: &str, figure: impl Fn(&Cell) -> Value) {
     let one = |cell: &&Cell| if cell.has_result() { figure(cell) } else { "void".into() };
     let cells = cells.iter().map(one).collect();

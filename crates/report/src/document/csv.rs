@@ -1,9 +1,9 @@
-//! Reports as CSV (RFC 4180): one row a cell, all runs under one head.
+//! Reports as CSV (RFC 4180): one row for each cell, all runs under one head.
 
 use super::content::Report;
 use super::table::Table;
 
-/// The cells of all these runs, one after another. Rates are medians over the repetitions, latencies of all merged.
+/// Rates are medians over the repetitions. Latencies are of all repetitions merged.
 pub fn csv(reports: &[Report]) -> String {
     let Some(first) = reports.first() else { return String::new() };
     let mut text = line(first.cells.head.iter().map(String::as_str));
@@ -24,8 +24,8 @@ fn line<'a>(fields: impl Iterator<Item = &'a str>) -> String {
     fields.map(field).collect::<Vec<_>>().join(",") + "\r\n"
 }
 
-/// A field, quoted if necessary. A leading formula character gets a blank before it, because spreadsheets would
-/// evaluate names from files and servers.
+/// Quotes a field if necessary. A leading formula character gets a blank before it, because spreadsheets
+/// would evaluate names from files and servers.
 fn field(text: &str) -> String {
     let is_number = text.parse::<f64>().is_ok();
     let text = if !is_number && text.starts_with(['=', '+', '-', '@', '\t', '\r']) {

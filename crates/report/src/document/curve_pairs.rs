@@ -5,10 +5,8 @@ use super::plot::{self, COLORS, Chart, Line, Lines, Plot};
 use super::table::{Table, Value};
 use crate::curve::{Curve, CurvePoint, MEAN_MAX_MS, Time};
 
-/// Means at which rates are compared, in milliseconds.
 const MEANS_MS: [f64; 2] = [1.0, MEAN_MAX_MS];
 
-/// A row for each side, with its rates within latency limits.
 pub(super) fn table(sides: &[Side<'_>]) -> Table {
     let mut table = Table::new("Operations a second within a mean response time", &[""]);
     table.head.extend(MEANS_MS.map(|ms| format!("within {ms} ms")));
@@ -30,7 +28,7 @@ pub(super) fn table(sides: &[Side<'_>]) -> Table {
     table
 }
 
-/// Mean response times over the achieved rates, a line a side.
+/// One line for each side: mean response time over achieved rate.
 pub(super) fn plot(sides: &[Side<'_>]) -> Option<Plot> {
     let line = |(index, side): (usize, &Side<'_>)| {
         let point = |point: &CurvePoint| (point.achieved, point.response.mean_ms);
@@ -50,7 +48,6 @@ pub(super) fn plot(sides: &[Side<'_>]) -> Option<Plot> {
     is_there.then(|| Plot { title, note: "Valid points only.".to_owned(), chart: Chart::Lines(chart) })
 }
 
-/// Each side's rate within the latency limit of the headline.
 pub(super) fn highlight(sides: &[Side<'_>]) -> Option<String> {
     let text = |side: &Side<'_>| {
         let rate = within(&curve(side), MEAN_MAX_MS);

@@ -5,7 +5,7 @@ use super::table::{Table, Value};
 use super::words;
 use crate::result::{Cell, Measurement, Run, ServerSide, VolumeFacts};
 
-/// Every probe of every search; `None` without a search.
+/// Includes every probe. `None` without a search.
 pub(super) fn searches(cells: &[&Cell], varying: &[Axis]) -> Option<Table> {
     const HEAD: [&str; 8] =
         ["Search for", "Calls in flight a job", "IOPS", "MiB/s", "mean ms", "p50 ms", "p95 ms", "p99 ms"];
@@ -31,7 +31,6 @@ pub(super) fn searches(cells: &[&Cell], varying: &[Axis]) -> Option<Table> {
     non_empty(table)
 }
 
-/// The counters of our own server, and its closest limits.
 pub(super) fn server(volume: Option<&VolumeFacts>, cells: &[&Cell], varying: &[Axis]) -> Option<Table> {
     const HEAD: [&str; 9] = [
         "Seen by the server",
@@ -68,12 +67,12 @@ pub(super) fn server(volume: Option<&VolumeFacts>, cells: &[&Cell], varying: &[A
     non_empty(table)
 }
 
-/// The time that the server's counters cover.
+/// Falls back to the window for servers that report no time.
 fn seconds_of(side: &ServerSide, one: &Measurement) -> f64 {
     if side.seconds > 0.0 { side.seconds } else { one.seconds }
 }
 
-/// The number of operations that waited for a limit, and their mean wait.
+/// The share of operations that waited for a limit, and their mean wait.
 fn throttling(share: f64, side: &ServerSide) -> Value {
     if side.throttled_ops == 0 {
         return Value::percent(0.0);
@@ -107,8 +106,8 @@ pub(super) fn closest_limit(
     shares.chain(curve).max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-/// The used share of the curve that a volume follows, at the mix that the server saw. Blocks of at least the curve's
-/// size are limited in bytes, smaller ones in operations.
+/// The used share of the volume's curve at the mix that the server saw. Blocks of at least the curve's size
+/// are limited in bytes, smaller blocks in operations.
 fn curve_use(volume: &VolumeFacts, side: &ServerSide, seconds: f64) -> Option<(String, f64)> {
     let shape: envelope::Shape = volume.shape.as_ref()?.parse().ok()?;
     let shaping = envelope::Shaping { shape, scale_thousandths: volume.shape_scale_thousandths? };
@@ -125,7 +124,6 @@ fn curve_use(volume: &VolumeFacts, side: &ServerSide, seconds: f64) -> Option<(S
     Some((format!("its curve at this mix, {limit}"), by_bytes.max(by_ops)))
 }
 
-/// Calls on the wire beside the application's operations.
 pub(super) fn wire(cells: &[&Cell], varying: &[Axis]) -> Option<Table> {
     let mut names: Vec<&str> =
         valid(cells, varying).flat_map(|(_, one)| one.wire.keys().map(String::as_str)).collect();
@@ -142,7 +140,6 @@ pub(super) fn wire(cells: &[&Cell], varying: &[Axis]) -> Option<Table> {
     if names.is_empty() { None } else { non_empty(table) }
 }
 
-/// The cost of generating the load.
 pub(super) fn cost(run: &Run, cells: &[&Cell], varying: &[Axis]) -> Option<Table> {
     const HEAD: [&str; 7] = [
         "Load of",
@@ -171,7 +168,6 @@ pub(super) fn cost(run: &Run, cells: &[&Cell], varying: &[Axis]) -> Option<Table
     non_empty(table)
 }
 
-/// Bad replies, by operation and status.
 pub(super) fn errors(cells: &[&Cell], varying: &[Axis]) -> Option<Table> {
     let mut table = Table::new("Errors", &["At", "Error", "Count", "First messages"]);
     for cell in cells {
@@ -186,7 +182,6 @@ pub(super) fn errors(cells: &[&Cell], varying: &[Axis]) -> Option<Table> {
     non_empty(table)
 }
 
-/// The machines that generated the load.
 pub(super) fn machines(run: &Run) -> Option<Table> {
     const HEAD: [&str; 6] = ["Machine", "Host", "Kernel", "CPUs", "Version", "Clock off by ms"];
     let mut table = Table::new("Machines", &HEAD);
@@ -205,7 +200,6 @@ pub(super) fn machines(run: &Run) -> Option<Table> {
     non_empty(table)
 }
 
-/// Every valid repetition, with its name.
 fn valid<'a>(cells: &[&'a Cell], varying: &[Axis]) -> impl Iterator<Item = (String, &'a Measurement)> {
     let of_cell = |&cell: &&'a Cell| {
         let name = name(cell, varying);

@@ -10,11 +10,10 @@ use crate::curve::{Curve, CurvePoint, Time};
 use crate::result::Cell;
 use crate::scenario::Series;
 
-/// Note on the comparison with published figures.
 pub(super) const NOTE: &str = "Operations of the application, here and there: clients with nocto,actimeo=600 answer many of them \
                     themselves, and so does this load where attributes are cached. The mixes are alike, not the same.";
 
-/// The curves of a series, one for each combination of values other than job sets.
+/// One curve for each combination of values other than job sets.
 pub(super) fn curves<'a>(series: &Series, cells: &[&'a Cell]) -> Vec<(Group<'a>, Curve)> {
     let mut axes = Axis::varying(series, cells);
     axes.retain(|axis| *axis != Axis::JobSets);
@@ -26,7 +25,6 @@ pub(super) fn curves<'a>(series: &Series, cells: &[&'a Cell]) -> Vec<(Group<'a>,
     groups.map(curve).collect()
 }
 
-/// The headline and the other figures of a curve.
 pub(super) fn facts(name: &str, curve: &Curve) -> Vec<Fact> {
     let fact = |what: &str, value: String| {
         (if name.is_empty() { what.to_owned() } else { format!("{name}: {what}") }, value)
@@ -59,7 +57,6 @@ pub(super) fn facts(name: &str, curve: &Curve) -> Vec<Fact> {
     facts
 }
 
-/// The headline in a line.
 pub(super) fn headline(curve: &Curve) -> String {
     let Some(point) = curve.rate_at_2ms(Time::Response) else {
         return "no valid point with a mean response time of at most 2 ms".to_owned();
@@ -91,7 +88,7 @@ fn validity(curve: &Curve) -> String {
     format!("{valid} of {all} points{ended}")
 }
 
-/// The curve's figures beside published ones; `None` if there are none.
+/// `None` if no figures are published.
 pub(super) fn compare_published(
     name: &str,
     series: &Series,

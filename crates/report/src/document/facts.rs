@@ -8,10 +8,8 @@ use crate::scenario::limits::BLOCK_MAX;
 use crate::scenario::{Cache, Depth, Pattern, Preset, Series, Stability, Work};
 use crate::units::show_size;
 
-/// A name and its description.
 pub type Fact = (String, String);
 
-/// Facts about the whole run.
 pub(super) fn of_run(run: &Run) -> Vec<Fact> {
     let mut facts = Vec::new();
     let mut add = |name: &str, value: Option<String>| {
@@ -53,7 +51,6 @@ pub(super) fn of_run(run: &Run) -> Vec<Fact> {
     facts
 }
 
-/// The protection of SMB messages.
 fn messages(smb: &SmbFacts) -> String {
     let protected = match (&smb.signing, &smb.encryption) {
         (_, Some(cipher)) => format!("encrypted with {cipher}"),
@@ -67,8 +64,8 @@ fn messages(smb: &SmbFacts) -> String {
     format!("of SMB {}, {protected}; {connections}", smb.dialect)
 }
 
-/// The number of clients of each target address, at the point of a series with the most clients; empty for a target
-/// with one address.
+/// The number of clients of each target address, at the point with the most clients. Empty for a target with
+/// one address.
 fn endpoints(run: &Run, series: usize) -> String {
     let measurements = run.cells_of(series).flat_map(|cell| &cell.measurements);
     let Some(largest) = measurements.max_by_key(|measurement| measurement.clients.len()) else {
@@ -84,7 +81,7 @@ fn endpoints(run: &Run, series: usize) -> String {
     counts.iter().map(|(endpoint, count)| format!("{endpoint} ({count})")).collect::<Vec<_>>().join(", ")
 }
 
-/// A volume of our own server, its limits and guarantees. Values that the service did not report are unknown.
+/// Values that the service did not report are unknown.
 fn of_volume(volume: &VolumeFacts) -> Vec<(&'static str, String)> {
     let size = volume.size_bytes.map_or(String::new(), |bytes| format!(", {}", show_size(bytes)));
     let large = if volume.large == Some(true) { "large volume " } else { "" };
@@ -122,7 +119,7 @@ fn preset(preset: Preset) -> &'static str {
     }
 }
 
-/// Warnings shown in large letters at the top.
+/// Shown in large letters at the top.
 pub(super) fn stamps(run: &Run) -> Vec<String> {
     let mut stamps = Vec::new();
     let co_located = run.caveats.iter().any(|caveat| caveat.kind == CaveatKind::CoLocated);
@@ -136,7 +133,7 @@ pub(super) fn stamps(run: &Run) -> Vec<String> {
     stamps
 }
 
-/// Facts about a series: the complete setup, so that the series can be repeated from this section alone.
+/// The complete setup: you can repeat the series from this section alone.
 pub(super) fn of_series(run: &Run, series: &Series) -> Vec<Fact> {
     let index = run.scenario.series.iter().position(|other| other == series).unwrap_or(usize::MAX);
     let mut facts = Vec::new();
@@ -210,12 +207,10 @@ fn names_changed(series: &Series) -> String {
     }
 }
 
-/// Values in a row, formatted by `show`.
 fn joined<T>(values: &[T], show: impl Fn(&T) -> String) -> String {
     values.iter().map(show).collect::<Vec<_>>().join(", ")
 }
 
-/// Number of calls of a job in flight.
 fn in_flight(run: &Run, series: &Series, index: usize) -> String {
     let mut depths: Vec<usize> = run.cells_of(index).map(|cell| cell.point.depth).collect();
     depths.sort_unstable();
@@ -232,7 +227,6 @@ fn in_flight(run: &Run, series: &Series, index: usize) -> String {
     }
 }
 
-/// The size of a call on the wire, and the number of calls per operation.
 fn calls(run: &Run, series: &Series) -> String {
     let option = |name: &str| {
         let options = run.target.mount.as_ref()?.options.split(',');
@@ -260,7 +254,7 @@ fn calls(run: &Run, series: &Series) -> String {
     format!("of up to {}", joined(&sizes, one))
 }
 
-/// The actual working set, and that of the scenario if it is larger.
+/// The actual working set, and that of the scenario if the scenario's is larger.
 fn working_set(run: &Run, series: &Series, index: usize) -> String {
     let of_files = || run.file_sizes.get(index).copied().unwrap_or(0) * series.jobs_max() as u64;
     let used = run.working_sets.get(index).copied().filter(|used| *used > 0).unwrap_or_else(of_files);
@@ -279,7 +273,7 @@ fn working_set(run: &Run, series: &Series, index: usize) -> String {
     }
 }
 
-/// A size that need not be a whole number of a large unit.
+/// Accepts sizes that are not whole multiples of a large unit.
 fn size_text(bytes: u64) -> String {
     let units = [(40, "TiB"), (30, "GiB"), (20, "MiB")];
     let of = units.into_iter().find(|(shift, _)| bytes >> shift > 0).filter(|_| !bytes.is_power_of_two());

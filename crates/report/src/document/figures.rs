@@ -3,39 +3,36 @@
 use super::table::Value;
 use crate::result::{Cell, Distribution, Measurement};
 
-/// The achieved share of the requested operations.
 pub(super) fn reached_share(cell: &Cell, requested: f64) -> Value {
     Value::percent(cell.summary.iops.median / requested)
 }
 
-/// Response times of all operations, over the repetitions with a result.
 pub(super) fn response(cell: &Cell) -> Distribution {
     cell.measurements.iter().filter(|one| one.is_valid()).map(Measurement::response).collect()
 }
 
-/// Whether response times differ from service times.
+/// Without a schedule, response times equal service times.
 pub(super) fn have_schedule(cells: &[&Cell]) -> bool {
     cells.iter().flat_map(|cell| &cell.measurements).any(Measurement::is_scheduled)
 }
 
-/// Whether the variation between repetitions is known.
+/// A single repetition has no variation.
 pub(super) fn has_variation(cell: &Cell) -> bool {
     cell.measurements.iter().filter(|one| one.is_valid()).count() > 1
 }
 
-/// The variation between repetitions; nothing with only one.
 pub(super) fn variation(share: f64, cell: &Cell) -> Value {
     if has_variation(cell) { Value::percent(share) } else { Value::Nothing }
 }
 
-/// Jain's fairness index of the clients: 1 if all get the same, 1/n if one of n gets everything. Uses mean rates in
+/// Jain's fairness index: 1 if all clients get the same, 1/n if one of n gets everything. Uses mean rates in
 /// operations, over all repetitions with a result.
 pub(super) fn fairness(rates: &[f64]) -> f64 {
     let (sum, squares) = (rates.iter().sum::<f64>(), rates.iter().map(|rate| rate * rate).sum::<f64>());
     if squares > 0.0 { sum * sum / (rates.len() as f64 * squares) } else { 1.0 }
 }
 
-/// Each client's operations a second and MiB a second, over the repetitions with a result.
+/// Operations and MiB per second of each client, over the repetitions with a result.
 pub(super) fn of_clients(cell: &Cell) -> Vec<(f64, f64)> {
     let mut rates = Vec::new();
     let mut seconds = 0.0;

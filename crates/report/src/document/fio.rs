@@ -1,7 +1,7 @@
 //! A run in the output format of fio 3.33 (`--output-format=json --group_reporting`), for tools that read it.
 //!
-//! A cell is a job; its repetitions count as one long run, so that all figures of a job belong together. Completion and
-//! total latency are both the service time: an operation is not queued between its submission and its call.
+//! A cell is a job. Its repetitions count as one long run, so that all figures of a job belong together.
+//! Completion and total latency are both the service time: no queue lies between submission and call.
 
 use serde_json::{Value, json};
 
@@ -10,29 +10,26 @@ use crate::result::{Cell, Direction, Distribution, Measurement, Run, Second};
 use crate::scenario::{Pattern, Series};
 use crate::units::show_size;
 
-/// A file with the path that fio-plot's own benchmarks would use.
+/// A file under the path of fio-plot's own benchmarks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct File {
-    /// Relative, of plain names only.
+    /// Relative; contains plain names only.
     pub path: String,
-    /// JSON.
     pub text: String,
 }
 
-/// fio's default percentiles.
 const PERCENTILES: [f64; 17] =
     [1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99];
 /// Upper ends of fio's latency bands, in nanoseconds, microseconds and milliseconds.
 const BANDS_NS_US: [u64; 10] = [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000];
 const BANDS_MS: [u64; 11] = [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000, 2000];
 
-/// All cells with a result, as jobs of one document.
 pub fn document(run: &Run) -> String {
     document_json(run, &with_result(run).map(|(series, cell)| job(series, cell)).collect::<Vec<_>>())
 }
 
-/// A file for each cell with a result: `randread-16-8.json` for 16 calls in flight of each of 8 jobs, in a directory
-/// for all other axes. Cells with equal names get a number.
+/// Writes a file for each cell with a result. `randread-16-8.json` has 16 calls in flight of each of 8 jobs.
+/// All other axes become a directory. Cells with equal names get a number.
 pub fn files(run: &Run) -> Vec<File> {
     let mut files: Vec<File> = Vec::new();
     for (series, cell) in with_result(run) {
@@ -55,7 +52,8 @@ fn with_result(run: &Run) -> impl Iterator<Item = (&Series, &Cell)> {
     cells.filter(|(_, cell)| cell.has_result())
 }
 
-/// The series, and every axis that fio-plot does not know; a mix in the words of fio-plot's benchmarks.
+/// Contains the series and every axis that fio-plot does not know. A mix gets the words of fio-plot's
+/// benchmarks.
 fn directory(run: &Run, series: &Series, cell: &Cell) -> String {
     let same = |other: &Series| other.name == series.name;
     let index = run.scenario.series.iter().position(same).unwrap_or(0);
@@ -72,7 +70,7 @@ fn directory(run: &Run, series: &Series, cell: &Cell) -> String {
     words.join("/")
 }
 
-/// Lower-case letters, digits and hyphens: safe as a name anywhere.
+/// Lower-case letters, digits and hyphens: safe as a file name.
 fn slug(text: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { ' ' };
     let text: String = text.chars().map(plain).collect();
@@ -106,12 +104,11 @@ fn rw(series: &Series, cell: &Cell) -> &'static str {
     }
 }
 
-/// A block size in fio's notation: `4k`, `1m`.
+/// Uses fio's notation: `4k`, `1m`.
 fn block_size_text(block: u64) -> String {
     show_size(block).to_ascii_lowercase().replace(" ", "").replace("ib", "")
 }
 
-/// Jobs of all clients together.
 fn jobs(series: &Series, cell: &Cell) -> usize {
     series.jobs * cell.point.clients
 }
@@ -217,7 +214,6 @@ fn direction(valid: &[&Measurement], kind: Option<Direction>, ms: f64, seconds: 
     })
 }
 
-/// Figures of samples.
 #[derive(Default)]
 struct Samples {
     count: usize,
@@ -247,8 +243,8 @@ fn latency(all: &Distribution) -> Value {
     json!({"min": min, "max": all.quantile_ns(1.0), "mean": mean, "stddev": deviation, "N": count})
 }
 
-/// The percentage of all operations in each band, which ranges from the end of the previous band (or `from`) to its own
-/// end.
+/// The percentage of operations in each band. A band ranges from the end of the previous one (or `from`) to
+/// its own end.
 fn bands(all: &Distribution, ends: &[u64], unit_ns: u64, from: u64) -> Value {
     let mut low = from;
     let mut bands = serde_json::Map::new();
@@ -260,7 +256,7 @@ fn bands(all: &Distribution, ends: &[u64], unit_ns: u64, from: u64) -> Value {
     bands.into()
 }
 
-/// Adds the operations beyond all bands.
+/// Adds the operations above 2 s.
 fn last_band(mut bands: Value, all: &Distribution) -> Value {
     bands[">=2000"] = json!(percent(all, |ns| ns > 2_000_000_000));
     bands

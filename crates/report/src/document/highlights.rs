@@ -1,4 +1,4 @@
-//! The results of a run in a line a series, as a summary.
+//! A summary of a run: one line for each series.
 
 use envelope::Direction;
 
@@ -10,7 +10,7 @@ use crate::curve::Curve;
 use crate::result::{CaveatKind, Cell, Measurement, Run};
 use crate::scenario::{Series, Work};
 
-/// The target, and then every series that has cells.
+/// The target first, then every series that has cells.
 pub(super) fn of_run(run: &Run) -> Vec<Fact> {
     let numbered = run.scenario.series.iter().enumerate();
     let of_series = |(index, series): (usize, &Series)| {
@@ -21,7 +21,6 @@ pub(super) fn of_run(run: &Run) -> Vec<Fact> {
     series.chain(pairs::highlights(run)).collect()
 }
 
-/// The target, and its limits if known.
 fn target(run: &Run) -> String {
     let target = &run.target.target;
     run.target.volume.as_ref().map_or_else(
@@ -48,7 +47,6 @@ fn line(run: &Run, series: &Series, cells: &[&Cell]) -> String {
     parts.join("; ")
 }
 
-/// The best read and write rates, with their points.
 fn rates(series: &Series, cells: &[&Cell]) -> String {
     let varying = Axis::varying(series, cells);
     let best = |word: &str, direction| {
@@ -65,7 +63,6 @@ fn rates(series: &Series, cells: &[&Cell]) -> String {
     if both.is_empty() { "no result".to_owned() } else { both.join(", ") }
 }
 
-/// The highest use of a limit.
 fn limit(run: &Run, cells: &[&Cell]) -> Option<String> {
     let measured = cells.iter().flat_map(|cell| &cell.measurements).filter(|one| one.is_valid());
     let closest =
@@ -76,7 +73,6 @@ fn limit(run: &Run, cells: &[&Cell]) -> Option<String> {
     Some(if is_curve { format!("{percent} of {name}") } else { format!("{percent} of the limit on {name}") })
 }
 
-/// The number of points without a result, and other caveats.
 fn caveats(cells: &[&Cell]) -> Vec<String> {
     let void = cells.iter().filter(|cell| !cell.has_result()).count();
     let void = (void > 0).then(|| format!("{void} of {} points without a result", cells.len()));

@@ -8,14 +8,12 @@ use super::plot::Plot;
 use super::plot::svg::{STYLE, escape};
 use super::table::{RowKind, Table, Value};
 
-/// All these reports in one page, one after another.
 pub fn html(reports: &[Report]) -> String {
     let title = reports.iter().map(|report| report.title.as_str()).collect::<Vec<_>>().join("; ");
     let bodies = reports.iter().enumerate().map(|(index, report)| report_html(report, &format!("r{index}")));
     page(&title, &bodies.collect::<String>())
 }
 
-/// A complete page around `bodies`.
 pub(super) fn page(title: &str, bodies: &str) -> String {
     // The policy forbids loading and scripts, in case a name ever escapes as markup.
     format!(
@@ -26,13 +24,12 @@ pub(super) fn page(title: &str, bodies: &str) -> String {
     )
 }
 
-/// Fill patterns of hollow bars, one a color.
+/// Fill patterns of hollow bars, one for each color.
 const HATCHES: &str = include_str!("hatches.svg");
 
-/// A text of more letters is a sentence.
 const SENTENCE: usize = 20;
 
-/// One report. Anchors get `prefix`.
+/// Anchors start with `prefix`, so that several reports fit into one page.
 fn report_html(report: &Report, prefix: &str) -> String {
     let mut text = format!(
         "<main class=\"report\">\n<h1 id=\"{prefix}\">{}</h1>\n{}<div class=\"body\">\n",
@@ -70,7 +67,6 @@ fn report_html(report: &Report, prefix: &str) -> String {
     text
 }
 
-/// Links to the sections, if there are several.
 fn contents(report: &Report, prefix: &str) -> String {
     if report.sections.len() < 2 {
         return String::new();
@@ -84,7 +80,6 @@ fn contents(report: &Report, prefix: &str) -> String {
     )
 }
 
-/// Plots side by side if there is space.
 fn figures(plots: &[Plot]) -> String {
     if plots.is_empty() {
         return String::new();
@@ -109,7 +104,6 @@ fn section(section: &Section, id: &str) -> String {
     text
 }
 
-/// A collapsed section.
 pub(super) fn details(summary: &str, content: String) -> String {
     if content.is_empty() {
         return content;
@@ -117,13 +111,11 @@ pub(super) fn details(summary: &str, content: String) -> String {
     format!("<details>\n<summary>{}</summary>\n{content}</details>\n", escape(summary))
 }
 
-/// Names with their descriptions.
 pub(super) fn facts(facts: &[Fact]) -> String {
     let one = |(name, value): &Fact| format!("<dt>{}</dt><dd>{}</dd>\n", escape(name), breakable(value));
     format!("<dl>\n{}</dl>\n", facts.iter().map(one).collect::<String>())
 }
 
-/// Sentences under a title; empty without any.
 pub(super) fn list(class: &str, title: &str, lines: &[String]) -> String {
     if lines.is_empty() {
         return String::new();
@@ -132,7 +124,6 @@ pub(super) fn list(class: &str, title: &str, lines: &[String]) -> String {
     format!("<div class=\"{class}\">\n<h3>{}</h3>\n<ul>\n{lines}</ul>\n</div>\n", escape(title))
 }
 
-/// A table, which may be wider than the page.
 pub(super) fn table(table: &Table) -> String {
     let caption = if table.title.is_empty() {
         String::new()
@@ -169,7 +160,7 @@ pub(super) fn table(table: &Table) -> String {
     )
 }
 
-/// Whether a column contains only text, with sentences among it. Such columns are left-aligned.
+/// A column of words contains only text, with sentences among it. Such columns are left-aligned.
 fn is_of_words(table: &Table, column: usize) -> bool {
     let cells = || table.rows.iter().filter_map(|row| row.cells.get(column));
     let is_text = |cell: &Value| matches!(cell, Value::Nothing | Value::Text(_));
@@ -194,7 +185,7 @@ fn cell(value: &Value, left: bool) -> String {
     }
 }
 
-/// Text with break opportunities in lists of options, which have no blanks after their commas.
+/// Lists of options have no blanks after their commas, so the text gets break opportunities.
 fn breakable(text: &str) -> String {
     let escaped = escape(text);
     let mut parts = escaped.split(',');
@@ -208,7 +199,6 @@ fn breakable(text: &str) -> String {
     text
 }
 
-/// A plot with its title and its note.
 pub(super) fn plot(plot: &Plot) -> String {
     let note =
         if plot.note.is_empty() { String::new() } else { format!("<br><span>{}</span>", escape(&plot.note)) };

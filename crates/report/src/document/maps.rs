@@ -8,8 +8,8 @@ use crate::result::Cell;
 use crate::scenario::{Depth, Scenario, Series, Work};
 use crate::units::show_size;
 
-/// A map for each group of series with the same mixes and several rows: blocks down, mixes across. Each series is a
-/// separate row, because cached and uncached loads must not mix.
+/// One map for each group of series with the same mixes and several rows: blocks down, mixes across. Each
+/// series is a separate row, because cached and uncached loads must not mix.
 pub(super) fn blocks_and_mixes(scenario: &Scenario, cells: &[Cell]) -> Vec<Plot> {
     let mut maps: Vec<(&[u8], Heatmap)> = Vec::new();
     for (index, series) in scenario.series.iter().enumerate().filter(|(_, series)| is_of_mixes(series)) {
@@ -41,7 +41,6 @@ fn plot(map: Heatmap) -> Plot {
     Plot { title: "Blocks and mixes".to_owned(), note, chart: Chart::Heatmap(map) }
 }
 
-/// The fastest cell of each mix.
 fn row(series: &Series, block: u64, cells: &[&Cell]) -> (String, Vec<Spot>) {
     let spot = |&mix: &u8| {
         let at = |cell: &&&Cell| cell.point.read_percent == mix && cell.point.block == block;
@@ -61,7 +60,6 @@ fn row(series: &Series, block: u64, cells: &[&Cell]) -> (String, Vec<Spot>) {
     (name, series.reads.iter().map(spot).collect())
 }
 
-/// Whether a series varies the mix, at the peak of all other axes.
 fn is_of_mixes(series: &Series) -> bool {
     series.work == Work::Transfers && matches!(series.depths, Depth::Search(_)) && series.reads.len() > 1
 }

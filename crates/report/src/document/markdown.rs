@@ -6,7 +6,6 @@ use super::content::{Report, Section};
 use super::facts::Fact;
 use super::table::Table;
 
-/// All these reports, one after another.
 pub fn markdown(reports: &[Report]) -> String {
     reports.iter().map(report_markdown).collect::<Vec<_>>().join("\n")
 }
@@ -60,7 +59,7 @@ fn titled_table(one: &Table) -> String {
     format!("{title}\n{}", table(one))
 }
 
-/// A table with aligned columns, so that it is readable as plain text too.
+/// Aligns columns, so that the table is readable as plain text too.
 pub(crate) fn table(table: &Table) -> String {
     let rows: Vec<Vec<String>> = table
         .rows
@@ -89,7 +88,7 @@ pub(crate) fn table(table: &Table) -> String {
     line(&head) + &rule + &rows.iter().map(|row| line(row)).collect::<String>()
 }
 
-/// Text in one line without markup: names come from files and servers.
+/// One line without markup: names come from files and servers.
 fn escape_markdown(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,11 +1,10 @@
-//! Operations on names. Each has its own row, because some alternate.
+//! Operations on names. Each operation has its own row, because some alternate.
 
 use super::axes::{self, Axis};
 use super::table::{Table, Value};
 use crate::result::{Cell, Distribution, Measurement, Operation};
 use crate::scenario::MetadataOperation;
 
-/// A row for each kind of operation at each point; `None` without a result.
 pub(super) fn table(cells: &[&Cell], varying: &[Axis]) -> Option<Table> {
     const HEAD: [&str; 5] = ["Operation", "a second", "mean ms", "p50 ms", "p99 ms"];
     let mut table = Table::new("", &HEAD);
@@ -33,7 +32,6 @@ pub(super) fn table(cells: &[&Cell], varying: &[Axis]) -> Option<Table> {
     (!table.rows.is_empty()).then_some(table)
 }
 
-/// The maximum of each operation, with its point.
 pub(super) fn highlight(cells: &[&Cell], varying: &[Axis]) -> String {
     let others: Vec<Axis> = varying.iter().filter(|axis| **axis != Axis::Operation).copied().collect();
     let rate = |cell: &Cell| cell.summary.iops.median;

@@ -1,8 +1,8 @@
 //! Reports: the results of a run, for people and for other programs.
 //!
-//! A [`Report`] is built once from a [`Run`]: tables and plots as values. Each format shows those same values:
-//! [`markdown()`], [`csv()`], [`html()`]. [`sizing`] is a page in the same style with the advice for a workload.
-//! [`fio`] writes the output format of fio.
+//! A [`Report`] is built once from a [`Run`]: tables and plots as values. Each format shows the same values:
+//! [`markdown()`], [`csv()`], [`html()`]. [`sizing`] is a page in the same style with the advice for a
+//! workload. [`fio`] writes the output format of fio.
 
 pub(crate) mod axes;
 mod build;

@@ -9,16 +9,13 @@ use crate::result::{Cell, Run};
 use crate::scenario::Work;
 use crate::units::show_size;
 
-/// A table with its published records.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PageTable {
-    /// A curve, or records with the same figures.
     pub of: Vec<Published>,
-    /// The figures, as on the page.
     pub table: Table,
 }
 
-/// The tables of published records, in order: one for each curve, and one for records that have the same figures.
+/// One table for each curve, and one for records that have the same figures, in order.
 pub fn tables(published: impl Iterator<Item = Published>, run: Option<&Run>) -> Vec<PageTable> {
     let mut tables: Vec<PageTable> = Vec::new();
     for one in published {
@@ -41,8 +38,8 @@ pub fn tables(published: impl Iterator<Item = Published>, run: Option<&Run>) -> 
     tables
 }
 
-/// A run's counterpart of a published figure: the best of its cells with that load, or for an EDA load the rate within
-/// 2 ms.
+/// The run's counterpart of a published figure: the best cell with that load, or for an EDA load the rate
+/// within 2 ms.
 pub fn measured(run: &Run, published: Published, figure: &Figure) -> Option<f64> {
     match figure.mix {
         Some(mix) => {
@@ -105,7 +102,6 @@ fn curve_table(published: Published, shape: Shape, run: Option<&Run>) -> Table {
     table
 }
 
-/// The kinds of figures of a record.
 fn head(published: Published) -> Vec<String> {
     let kind = |figure: &Figure| {
         let unit = figure.unit.symbol();
@@ -120,7 +116,6 @@ fn head(published: Published) -> Vec<String> {
     std::iter::once(String::new()).chain(published.figures().iter().map(kind)).collect()
 }
 
-/// The figures of a record, and of a run.
 fn rows(published: Published, run: Option<&Run>) -> Vec<Row> {
     let figures = published.figures();
     let cells = figures.iter().map(value).collect();
@@ -134,7 +129,6 @@ fn rows(published: Published, run: Option<&Run>) -> Vec<Row> {
     rows
 }
 
-/// The best cell of such a load.
 fn best<'r>(run: &'r Run, published: Published, mix: Mix, figure: &Figure) -> Option<&'r Cell> {
     let of_load = run.cells.iter().filter(|cell| {
         let series = run.scenario.series.get(cell.series);
@@ -151,7 +145,7 @@ fn best<'r>(run: &'r Run, published: Published, mix: Mix, figure: &Figure) -> Op
     })
 }
 
-/// The rate within 2 ms of the best curve of a series that names it, or its data rate.
+/// The rate within 2 ms, or its data rate, of the best curve among the series that name the record.
 fn eda_rate(run: &Run, published: Published, unit: Unit) -> Option<f64> {
     let names_it = |place: &usize| {
         run.scenario.series.get(*place).is_some_and(|series| {

@@ -1,5 +1,5 @@
-//! Compares sides that differ in one property over the same loads: a plot with a line for each, and a table of their
-//! differences.
+//! Compares sides that differ in one property over the same loads: a plot with a line for each side, and a
+//! table of the differences.
 
 use envelope::{Direction, Unit};
 
@@ -14,24 +14,21 @@ use crate::scenario::{Cache, Compared, Pair, Point, Series, Work};
 
 pub(super) type SeriesCell<'a> = (&'a Series, &'a Cell);
 
-/// The cells of one side.
 pub(super) struct Side<'a> {
     pub(super) name: String,
     pub(super) cells: Vec<SeriesCell<'a>>,
 }
 
-/// The sides of a pair, and the axes along which the cells of a side differ.
+/// `varying` are the axes along which the cells of a side differ.
 struct PairSides<'a> {
     sides: Vec<Side<'a>>,
     varying: Vec<Axis>,
 }
 
-/// A section for each pair with results of at least two sides.
 pub(super) fn sections(run: &Run) -> Vec<Section> {
     run.scenario.pairs.iter().filter_map(|pair| section(run, pair)).collect()
 }
 
-/// The differences of the sides, a line a pair.
 pub(super) fn highlights(run: &Run) -> Vec<Fact> {
     let line = |pair: &Pair| {
         let all = sides(run, pair)?;
@@ -84,7 +81,7 @@ fn is_curve(sides: &[Side<'_>]) -> bool {
     sides.iter().flat_map(|side| &side.cells).any(|(series, _)| series.work == Work::EdaBlend)
 }
 
-/// The sides of a pair; `None` if fewer than two have results.
+/// `None` if fewer than two sides have results.
 fn sides<'a>(run: &'a Run, pair: &Pair) -> Option<PairSides<'a>> {
     let mut sides_found: Vec<(Vec<u64>, Side<'a>)> = Vec::new();
     let named =
@@ -123,7 +120,7 @@ fn name(pair: &Pair, series: &Series, point: &Point) -> String {
     pair.compares.iter().map(words).collect::<Vec<_>>().join(", ")
 }
 
-/// The axis along which sides differ; `None` for the cache, which is a property of the series.
+/// `None` for the cache, which is a property of the series.
 fn axis_of(compared: Compared) -> Option<Axis> {
     match compared {
         Compared::Cache => None,
@@ -137,14 +134,13 @@ fn axis_of(compared: Compared) -> Option<Axis> {
     }
 }
 
-/// Sides that differ along one axis only.
 struct Group<'a> {
     name: String,
     across: Axis,
     sides: Vec<Side<'a>>,
 }
 
-/// A group for each combination of values along the remaining axes.
+/// One group for each combination of values along the remaining axes.
 fn groups<'a>(all: &PairSides<'a>) -> Vec<Group<'a>> {
     let across = [Axis::Depth, Axis::Mix].into_iter().find(|axis| all.varying.contains(axis));
     let across = across.or(all.varying.first().copied()).unwrap_or(Axis::Mix);
@@ -168,7 +164,6 @@ impl<'a> Group<'a> {
         self.across.key(&of.1.point)
     }
 
-    /// The cells of each side at the places that all of them have.
     fn columns(&self) -> Vec<Vec<SeriesCell<'a>>> {
         let Some(first) = self.sides.first() else { return Vec::new() };
         let at = |of: &SeriesCell<'a>| {
@@ -188,7 +183,6 @@ impl<'a> Group<'a> {
         self.form().rate(of.1, Direction::Total)
     }
 
-    /// The published total rate at this place.
     fn published(&self, of: &SeriesCell<'_>) -> Option<f64> {
         let (series, cell) = of;
         let unit = if self.form() == Form::Iops { Unit::Iops } else { Unit::MibPerSecond };
@@ -198,7 +192,6 @@ impl<'a> Group<'a> {
         total.map(|figure| published::number(&figure))
     }
 
-    /// The rates of a side over those of the first, at each common place.
     fn ratios(&self, side: usize) -> Vec<f64> {
         let columns = self.columns();
         let rates = columns.iter().map(|column| (self.rate(&column[side]), self.rate(&column[0])));
@@ -265,7 +258,6 @@ impl<'a> Group<'a> {
         table
     }
 
-    /// The rates of all sides, and for calls in flight also their latencies.
     fn plots(&self) -> Vec<Plot> {
         let is_number = matches!(
             self.across,
@@ -341,7 +333,7 @@ impl<'a> Group<'a> {
     }
 }
 
-/// The places where differences change their sign, on straight lines between shares of reads.
+/// Interpolates between shares of reads with straight lines.
 fn crossing(points: &[(f64, f64)]) -> String {
     let changes = |pair: &&[(f64, f64)]| pair[0].1 * pair[1].1 < 0.0;
     let Some(pair) = points.windows(2).find(changes) else { return "do not cross".to_owned() };
@@ -350,12 +342,11 @@ fn crossing(points: &[(f64, f64)]) -> String {
     format!("cross between {x:.0} and {next_x:.0} % reads, on a straight line at {at:.0} %")
 }
 
-/// The difference of a rate from the first one, in percent.
 fn percent_change(rate: f64, first: f64) -> Value {
     if first > 0.0 { Value::Number((rate / first - 1.0) * 100.0, 1) } else { Value::Nothing }
 }
 
-/// The share of READs answered from the server's memory, over the repetitions that report it.
+/// READs answered from the server's memory, over the repetitions that report them.
 fn memory_hit_ratio(cell: &Cell) -> Value {
     let sides = cell.measurements.iter().filter(|one| one.is_valid()).filter_map(|one| one.server);
     let ratios: Vec<f64> = sides.filter_map(|server| server.cache_hit_ratio).collect();
@@ -373,7 +364,7 @@ mod tests {
     use crate::document::sample::Sample;
     use crate::scenario::{self, Claim, Depth, Scenario};
 
-    /// A run of the page's regular volume on a server that reaches the page's figures.
+    /// The simulated server reaches the page's figures.
     fn regular(expected: &str) -> Run {
         let mut scenario = scenario::by_name("anf-regular").unwrap();
         scenario.keep(|series| series.name.starts_with(expected));
@@ -396,7 +387,6 @@ mod tests {
         row.cells.iter().map(Value::to_string).collect()
     }
 
-    /// Whether the sample's figures are close to these, despite its randomness.
     fn near(row: &Row, expected: &[f64], by: f64) {
         let sides_found: Vec<f64> = row.cells.iter().map(|cell| cell.plain().parse().unwrap()).collect();
         assert_eq!(sides_found.len(), expected.len(), "{row:?}");

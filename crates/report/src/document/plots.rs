@@ -13,9 +13,9 @@ use crate::scenario::Series;
 const READ: usize = 0;
 const WRITE: usize = 1;
 const TOTAL: usize = 2;
-/// More lines in one plot cannot be told apart.
+/// More lines in one plot look alike.
 const LINES_MAX: usize = COLORS;
-/// Ticks of percentile plots; the distances grow with the logarithm of the share beyond.
+/// Ticks of percentile plots. Distances grow with the logarithm of the share beyond the tick.
 const PERCENTILES: [f64; 9] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99];
 
 fn lines(title: String, note: &str, chart: Lines) -> Plot {
@@ -26,7 +26,6 @@ pub(super) fn titled(title: &str, name: &str) -> String {
     if name.is_empty() { title.to_owned() } else { format!("{title}: {name}") }
 }
 
-/// A line for each figure of a latency.
 fn of_latencies(points: &[(f64, Latency)]) -> Vec<Line> {
     type Figure = fn(&Latency) -> f64;
     const SHOWN: [(&str, Figure); 3] =
@@ -40,8 +39,8 @@ fn of_latencies(points: &[(f64, Latency)]) -> Vec<Line> {
     SHOWN.iter().enumerate().map(line).collect()
 }
 
-/// Bars of reads and writes at each mix, beside the published ones. With published ones, also a second plot with each
-/// as a share of its own largest, so that the forms can be compared despite different rates.
+/// Bars of reads and writes at each mix, beside the published ones. Published bars add a second plot, which
+/// shows each bar as a share of its own maximum: forms are comparable despite different rates.
 pub(super) fn mixes(run: &Run, series: &Series, group: &Group<'_>) -> Vec<Plot> {
     let cells = &group.cells;
     let form = cells.first().map_or(Form::Mib, |cell| Form::of(series, &cell.point));
@@ -73,7 +72,6 @@ pub(super) fn mixes(run: &Run, series: &Series, group: &Group<'_>) -> Vec<Plot> 
     vec![plot(title, note, bars), plot("The same, each relative to its own largest", own, relative)]
 }
 
-/// Every bar in percent of its own largest.
 fn relative(bars: &Bars) -> Bars {
     let stack = |stack: &Stack| {
         let total = |group: usize| stack.parts.iter().filter_map(|part| part.values[group]).sum::<f64>();
@@ -86,7 +84,7 @@ fn relative(bars: &Bars) -> Bars {
     Bars { unit: "%".to_owned(), groups: bars.groups.clone(), stacks, totals: true, levels: Vec::new() }
 }
 
-/// The volume's limit of reads and writes together in this unit, unless it is so high that it would flatten the bars.
+/// The volume's limit of reads and writes together, unless it is so high that it would flatten the bars.
 fn limits(run: &Run, form: Form, cells: &[&Cell]) -> Vec<(f64, String)> {
     const FAR: f64 = 3.0;
     let Some(volume) = &run.target.volume else { return Vec::new() };
@@ -102,7 +100,8 @@ fn limits(run: &Run, form: Form, cells: &[&Cell]) -> Vec<(f64, String)> {
         .collect()
 }
 
-/// Published reads and writes, and totals if their parts are not published; `None` if there are none in this unit.
+/// A total stands for reads and writes that are not published separately. `None` without figures in this
+/// unit.
 fn published_stack(name: &str, form: Form, figures: &[Vec<Figure>]) -> Option<Stack> {
     let find = |figures: &[Figure], direction| {
         let mut same = figures.iter().filter(|figure| figure.direction == direction);
@@ -123,7 +122,6 @@ fn published_stack(name: &str, form: Form, figures: &[Vec<Figure>]) -> Option<St
     (!parts.is_empty()).then_some(Stack { published: true, parts })
 }
 
-/// A figure in a form's unit, if it is one of that kind.
 fn in_form(form: Form, figure: &Figure) -> Option<f64> {
     let number = published::number(figure);
     match (form, figure.unit) {
@@ -133,7 +131,7 @@ fn in_form(form: Form, figure: &Figure) -> Option<f64> {
     }
 }
 
-/// Latency over throughput on the way to the peak, for cells with a searched number of calls in flight.
+/// Latency over throughput on the way to the peak. Needs a searched depth.
 pub(super) fn searches(series: &Series, cells: &[&Cell], varying: &[Axis]) -> Vec<Plot> {
     let searched = cells.iter().filter(|cell| cell.search.len() > 1);
     searched.map(|cell| search(series, cell, varying)).collect()
@@ -158,7 +156,6 @@ fn throughput(form: Form, lines: Vec<Line>) -> Lines {
     Lines { x, y: plot::Axis::new("ms"), lines, ..Lines::default() }
 }
 
-/// Latency over throughput along fixed numbers of calls in flight.
 pub(super) fn depths(series: &Series, group: &Group<'_>) -> Option<Plot> {
     let form = Form::of(series, &group.cells.first()?.point);
     let valid: Vec<&&Cell> = group.cells.iter().filter(|cell| cell.has_result()).collect();
@@ -170,7 +167,7 @@ pub(super) fn depths(series: &Series, group: &Group<'_>) -> Option<Plot> {
     Some(lines(title, &note, throughput(form, of_latencies(&points))))
 }
 
-/// Rates over those of the first point along `axis`, whose values must be counts.
+/// Rates over that of the first point. The values of `axis` must be counts.
 pub(super) fn gains(series: &Series, axis: Axis, groups: &[Group<'_>]) -> Option<Plot> {
     let first = groups.first()?.cells.first()?;
     let form = Form::of(series, &first.point);
@@ -202,7 +199,6 @@ pub(super) fn gains(series: &Series, axis: Axis, groups: &[Group<'_>]) -> Option
     Some(lines(title.to_owned(), note, chart))
 }
 
-/// Published gains for the same blocks.
 fn published_gains(series: &Series, groups: &[Group<'_>]) -> Vec<(f64, String)> {
     let points = groups.iter().filter_map(|group| group.cells.first()).map(|cell| &cell.point);
     let gains = points.flat_map(|point| published::gains_at(series, point));
@@ -211,7 +207,6 @@ fn published_gains(series: &Series, groups: &[Group<'_>]) -> Vec<(f64, String)> 
         .collect()
 }
 
-/// The rate of each client.
 pub(super) fn clients(series: &Series, group: &Group<'_>, axis: Axis) -> Option<Plot> {
     let form = Form::of(series, &group.cells.first()?.point);
     let several = |cell: &&&Cell| cell.point.clients > 1 && cell.has_result();
@@ -240,7 +235,6 @@ pub(super) fn clients(series: &Series, group: &Group<'_>, axis: Axis) -> Option<
     Some(Plot { title: titled("Rate of each client", &group.name), note, chart: Chart::Bars(bars) })
 }
 
-/// Latencies by percentile, a line a cell.
 pub(super) fn percentiles(group: &Group<'_>, axis: Axis) -> Option<Plot> {
     let valid: Vec<&&Cell> = group.cells.iter().filter(|cell| cell.has_result()).collect();
     // Of too many, every n-th.
@@ -271,7 +265,7 @@ pub(super) fn percentiles(group: &Group<'_>, axis: Axis) -> Option<Plot> {
     Some(lines(titled("Latency by percentile", &group.name), "", chart))
 }
 
-/// One over the share of operations beyond a percentile.
+/// The reciprocal of the share of operations above a percentile.
 fn beyond(percent: f64) -> f64 {
     100.0 / (100.0 - percent)
 }
@@ -280,7 +274,6 @@ fn digits(percent: f64) -> usize {
     [0, 1, 2].into_iter().find(|&digits| format!("{percent:.digits$}").parse() == Ok(percent)).unwrap_or(2)
 }
 
-/// The rate in each second of the window, a line a repetition.
 pub(super) fn seconds(series: &Series, cells: &[&Cell], varying: &[Axis]) -> Vec<Plot> {
     cells.iter().filter_map(|cell| of_seconds(series, cell, varying)).collect()
 }
@@ -300,7 +293,6 @@ fn of_seconds(series: &Series, cell: &Cell, varying: &[Axis]) -> Option<Plot> {
     Some(lines(titled("Each second", &axes::name(&cell.point, varying)), "", chart))
 }
 
-/// All clients together in each second.
 fn in_seconds(form: Form, measurement: &Measurement) -> Vec<(f64, f64)> {
     let count = measurement.clients.iter().map(|client| client.seconds.len()).max().unwrap_or(0);
     let rate = |second: usize| {
@@ -314,7 +306,6 @@ fn in_seconds(form: Form, measurement: &Measurement) -> Vec<(f64, f64)> {
     (0..count).map(rate).collect()
 }
 
-/// Response times over the achieved rate; valid points only.
 pub(super) fn response(name: &str, curve: &Curve) -> Option<Plot> {
     type Figure = fn(&CurvePoint) -> f64;
     const SHOWN: [(&str, Figure); 3] = [

@@ -9,7 +9,6 @@ use crate::curve::Curve;
 use crate::result::Cell;
 use crate::scenario::Series;
 
-/// The table of these cells, one a row; they differ along `axes`.
 pub(super) fn table(title: &str, series: &Series, axes: &[Axis], cells: &[&Cell]) -> Table {
     let is_scheduled = figures::have_schedule(cells);
     let mut table = Table::new(title, &["Point", "IOPS", "MiB/s"]);
@@ -65,7 +64,7 @@ pub(super) fn table(title: &str, series: &Series, axes: &[Axis], cells: &[&Cell]
     table
 }
 
-/// Adds the caveats, and removes the figures of a cell without a result.
+/// Replaces the figures of a cell without a result by `void`, and adds the caveats.
 fn finished(mut row: Vec<Value>, cell: &Cell) -> Vec<Value> {
     if !cell.has_result() {
         row.fill("void".into());
@@ -74,7 +73,6 @@ fn finished(mut row: Vec<Value>, cell: &Cell) -> Vec<Value> {
     row
 }
 
-/// Job sets with requested and achieved rates and latencies.
 pub(super) fn of_job_sets(name: &str, cells: &[&Cell], curve: &Curve) -> Table {
     const HEAD: [&str; 10] = [
         "Job sets",

@@ -13,7 +13,7 @@ pub(super) fn named_records(series: &Series) -> impl Iterator<Item = Published> 
     series.published.iter().filter_map(|name| name.parse().ok())
 }
 
-/// The records that a series names, each with a short unique name without the words that all have in common.
+/// Short names are unique and leave out the words that all names have in common.
 pub(super) fn short_names(series: &Series) -> Vec<(Published, String)> {
     let all: Vec<Published> = named_records(series).collect();
     let short: Vec<String> = all.iter().map(|one| short(*one)).collect();
@@ -24,7 +24,6 @@ pub(super) fn short_names(series: &Series) -> Vec<(Published, String)> {
     all.iter().zip(&short).map(name).collect()
 }
 
-/// A title up to its load, without remarks in parentheses.
 fn short(published: Published) -> String {
     let (volume, load) = published.title().split_once(": ").unwrap_or((published.title(), ""));
     let protocol = if load.starts_with("SMB") { ", SMB" } else { "" };
@@ -35,8 +34,8 @@ fn short(published: Published) -> String {
     format!("{text}{protocol}")
 }
 
-/// The published figures for a point. If they were measured over several connections and the point has one, the figures
-/// that the published gain implies.
+/// If the page measured over several connections and the point has one, returns the figures that the
+/// published gain implies.
 pub(super) fn at(published: Published, series: &Series, point: &Point) -> Vec<Figure> {
     let figures = published.at(mix(series, point));
     if !is_implied(published, point) {
@@ -50,7 +49,6 @@ fn is_implied(published: Published, point: &Point) -> bool {
     point.connections == 1 && published.is_over_several_connections()
 }
 
-/// The published gains of nconnect at this point's load, of all records of a series.
 pub(super) fn gains_at(series: &Series, point: &Point) -> Vec<Figure> {
     let figures = named_records(series).flat_map(|one| one.at(mix(series, point)));
     figures.filter(|figure| figure.unit == Unit::Times).collect()
@@ -64,8 +62,8 @@ fn mix(series: &Series, point: &Point) -> Mix {
     Mix { block: Bytes(point.block), pattern, read_thousandths: u32::from(point.read_percent) * 10 }
 }
 
-/// The published gains of nconnect, as a row below the measured ones. No page gives the number of connections, so the
-/// row applies to every number but one.
+/// Gains of nconnect, as a row below the measured ones. No page gives the number of connections, so the row
+/// applies to every number but one.
 pub(super) fn gains(series: &Series, cells: &[&Cell]) -> Option<Row> {
     let gain = |cell: &&Cell| match cell.point.connections {
         1 => Value::Nothing,
@@ -77,8 +75,8 @@ pub(super) fn gains(series: &Series, cells: &[&Cell]) -> Option<Row> {
     is_any.then_some(Row { kind: RowKind::Published, label, cells: gains })
 }
 
-/// The rows of all records that a series names: their source, their figures, and the ratio of the measured ones. If the
-/// volume follows this very curve with a scale, also the ratio to the scaled curve.
+/// One block for each record: its source, its figures, and the ratio of the measured ones. If the volume
+/// follows this curve with a scale, also the ratio to the scaled curve.
 pub(super) fn rows(volume: Option<&VolumeFacts>, series: &Series, cells: &[&Cell]) -> Vec<Row> {
     let rows = |(one, name): (Published, String)| rows_of(one, &name, volume, series, cells);
     short_names(series).into_iter().flat_map(rows).collect()
@@ -145,12 +143,11 @@ fn drop_repeated(rows: &mut Vec<Row>) {
     });
 }
 
-/// The measured figure over the published one; of the total if that is published.
 pub(super) fn ratio(cell: &Cell, figures: &[Figure]) -> Value {
     scaled_ratio(cell, figures, 1.0)
 }
 
-/// The measured figure over the scaled published one.
+/// `scale` applies to the published figure.
 fn scaled_ratio(cell: &Cell, figures: &[Figure], scale: f64) -> Value {
     let total = figures.iter().find(|figure| figure.direction == Direction::Total);
     let Some(figure) = total.or(figures.first()) else { return Value::Nothing };
@@ -158,7 +155,7 @@ fn scaled_ratio(cell: &Cell, figures: &[Figure], scale: f64) -> Value {
     own.filter(|_| cell.has_result()).map_or(Value::Nothing, |own| Value::ratio(own, number(figure) * scale))
 }
 
-/// The measured value in a figure's unit; `None` for units other than rates.
+/// In the unit of `figure`. `None` for units other than rates.
 pub(super) fn measured(cell: &Cell, figure: &Figure) -> Option<f64> {
     match figure.unit {
         Unit::Iops => Some(Form::Iops.rate(cell, figure.direction)),
@@ -168,12 +165,11 @@ pub(super) fn measured(cell: &Cell, figure: &Figure) -> Option<f64> {
     }
 }
 
-/// A figure as a number of its unit.
 pub(super) fn number(figure: &Figure) -> f64 {
     figure.hundredths as f64 / 100.0
 }
 
-/// A figure in a table; an implied figure is marked.
+/// `≈` marks an implied figure.
 fn figure_value(figure: &Figure, is_implied: bool) -> Value {
     if is_implied { format!("≈ {}", Value::figure(number(figure))).into() } else { value(figure) }
 }
@@ -199,7 +195,7 @@ pub(super) fn word(direction: Direction) -> &'static str {
     }
 }
 
-/// The published records with source and conflicts; also their figures if no column can show them.
+/// Sources and conflicts. Figures appear only if no column can show them.
 pub(super) fn citations(series: &Series, cells: &[&Cell]) -> Vec<String> {
     let unknown = series.published.iter().filter(|name| name.parse::<Published>().is_err());
     let unknown = unknown.map(|name| format!("{name}: not among the published figures of this version"));
@@ -231,7 +227,6 @@ pub(super) fn citations(series: &Series, cells: &[&Cell]) -> Vec<String> {
     short_names(series).into_iter().map(cite).chain(caveats).chain(unknown).collect()
 }
 
-/// A figure without context.
 pub(super) fn plain_text(figure: &Figure) -> String {
     let direction = if figure.direction == Direction::Total { "" } else { word(figure.direction) };
     let figures = format!("{direction} {} {}", value(figure), figure.unit.symbol());
@@ -242,7 +237,6 @@ pub(super) fn plain_text(figure: &Figure) -> String {
     format!("{figures}{of}").trim_start().to_owned()
 }
 
-/// A figure with everything needed to find it again.
 pub(super) fn full_text(published: Published, figure: &Figure) -> String {
     format!("{} {} {figure}", published.name(), word(figure.direction))
 }

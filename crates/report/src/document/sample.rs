@@ -6,16 +6,12 @@ use crate::result::{
 };
 use crate::scenario::{self, Depth, Point, Preset, Scenario, Search, Series};
 
-/// A simulated server.
 pub struct Sample {
     pub seed: u64,
-    /// Standard deviation between repetitions, over the mean.
     pub noise: f64,
     /// Speed relative to other servers.
     pub factor: f64,
-    /// Repetitions of each cell.
     pub repetitions: u32,
-    /// Length of a window in seconds.
     pub seconds: u32,
 }
 
@@ -25,7 +21,6 @@ impl Default for Sample {
     }
 }
 
-/// Randomness (xorshift64*).
 struct Random(u64);
 
 impl Random {
@@ -63,7 +58,6 @@ const STEPS: [(f64, f64); 16] = [
     (4.26, 0.00015),
 ];
 
-/// A distribution of `count` operations around a mean, skewed to the right.
 fn distribution(count: u64, mean_ms: f64) -> Distribution {
     let mut remaining = count;
     let mut steps = Vec::new();
@@ -87,11 +81,10 @@ fn whole(value: f64) -> u64 {
     format!("{:.0}", value.max(0.0)).parse().unwrap()
 }
 
-/// Total operations a second and mean milliseconds at a point.
+/// Returns operations per second and the mean in milliseconds.
 type Model = dyn Fn(&Series, &Point) -> (f64, f64);
 
 impl Sample {
-    /// A run of the scenario on such a server.
     pub fn run(&self, scenario: Scenario, model: &Model) -> Run {
         let mut random = Random(self.seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
         let mut cells = Vec::new();
@@ -228,7 +221,7 @@ impl Sample {
     }
 }
 
-/// Reads with this mean, and writes that take half as long again.
+/// Writes take 1.5 times as long as reads.
 fn operations(series: &Series, point: &Point, reads: u64, writes: u64, mean_ms: f64) -> Vec<Operation> {
     let operation = |name: &str, direction, ops: u64, mean_ms: f64| Operation {
         name: name.to_owned(),
@@ -303,7 +296,6 @@ fn cloud_model(_: &Series, point: &Point) -> (f64, f64) {
     (1e6 / op_us, (point.depth * 48) as f64 * op_us / 1e3)
 }
 
-/// Four tables of five mixes.
 pub fn gcnv() -> Run {
     let mut scenario = scenario::by_name("gcnv-scale-out").unwrap();
     scenario.keep(|series| !series.name.starts_with("Flex"));
@@ -320,7 +312,6 @@ pub fn gcnv() -> Run {
     run
 }
 
-/// One client with 1 to 16 connections.
 pub fn connections() -> Run {
     let series = Series {
         name: "8 KiB random, one client".to_owned(),
@@ -338,7 +329,6 @@ pub fn connections() -> Run {
     Sample::default().run(single_series("scale-up", series), &model)
 }
 
-/// Fixed numbers of calls in flight.
 pub fn depths() -> Run {
     let series = Series {
         name: "4 KiB random".to_owned(),
@@ -355,7 +345,6 @@ pub fn depths() -> Run {
     Sample::default().run(single_series("depths", series), &model)
 }
 
-/// Job sets up to too high a latency.
 pub fn eda() -> Run {
     let series = Series {
         name: "EDA blend".to_owned(),

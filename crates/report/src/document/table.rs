@@ -1,68 +1,58 @@
 //! Tables as values, shared by all formats of a report.
 
-/// A table of figures under heads.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
-    /// May be empty.
     pub title: String,
-    /// The heads: that of the rows' labels first, then one a cell.
+    /// The head of the row labels first, then one for each cell.
     pub head: Vec<String>,
-    /// Rows, each with one cell less than there are heads.
+    /// Each row has one cell less than `head`.
     pub rows: Vec<Row>,
 }
 
-/// A row of a [`Table`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     pub kind: RowKind,
-    /// Name with the unit.
     pub label: String,
     pub cells: Vec<Value>,
 }
 
-/// The origin of a row's figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowKind {
-    /// Measured, and a row of the page that the table imitates.
+    /// Measured; the page has such a row.
     Page,
-    /// Measured, and not on the page.
+    /// Measured; the page has no such row.
     Measured,
-    /// From a page, or compared with it.
     Published,
-    /// The source of the rows below; its cells are empty.
+    /// The source of the rows below, without cells.
     Heading,
 }
 
-/// A cell of a [`Table`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     Nothing,
     Text(String),
     /// A figure, and the number of decimals to show.
     Number(f64, usize),
-    /// The use of something, as a share and in words; more than 1 is too much.
+    /// A used share, and its text. More than 1 is too much.
     Share(f64, String),
 }
 
 impl Table {
-    /// A table without rows.
     pub fn new(title: impl Into<String>, head: &[&str]) -> Self {
         Self { title: title.into(), head: head.iter().map(|&one| one.to_owned()).collect(), rows: Vec::new() }
     }
 
-    /// Adds a row of measured figures.
     pub fn row(&mut self, label: impl Into<String>, cells: Vec<Value>) {
         self.rows.push(Row { kind: RowKind::Measured, label: label.into(), cells });
     }
 }
 
 impl Value {
-    /// A whole number.
     pub fn count(count: u64) -> Self {
         Self::Number(count as f64, 0)
     }
 
-    /// A figure of any size, to three digits but without rounding whole numbers.
+    /// Three digits, but whole numbers are not rounded.
     pub fn figure(value: f64) -> Self {
         let digits = match value.abs() {
             0.0 => 0,
@@ -78,7 +68,7 @@ impl Value {
         Self::Number(share * 100.0, 1)
     }
 
-    /// One value over another, to two decimals; nothing if the divisor is 0.
+    /// Two decimals; nothing if the divisor is 0.
     pub fn ratio(value: f64, over: f64) -> Self {
         if over > 0.0 { Self::Number(value / over, 2) } else { Self::Nothing }
     }
@@ -106,7 +96,6 @@ impl From<String> for Value {
 }
 
 impl std::fmt::Display for Value {
-    /// For people: with separators between thousands.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Number(value, digits) => f.write_str(&separated(*value, *digits)),
@@ -115,7 +104,7 @@ impl std::fmt::Display for Value {
     }
 }
 
-/// A number with commas between thousands.
+/// Commas separate thousands.
 pub fn separated(value: f64, digits: usize) -> String {
     let text = format!("{value:.digits$}");
     let (sign, text) = text.strip_prefix('-').map_or(("", text.as_str()), |rest| ("-", rest));

@@ -8,7 +8,7 @@ use crate::result::{
 use crate::result::{Cell, Run};
 use crate::scenario::{Pattern, Point, Preset, Scenario, Series, Stability};
 
-/// Operations of 64 KiB in ten seconds with a fixed latency in milliseconds.
+/// 64 KiB each, in ten seconds, with a fixed latency in milliseconds.
 fn operation(direction: Direction, ops: u64, ms: u64) -> Operation {
     let service = Distribution { steps: vec![(ms * 1_000_000, ops)], sum_ns: ops * ms * 1_000_000 };
     let name = if direction == Direction::Read { "read" } else { "write" };
@@ -24,7 +24,7 @@ fn cell(read_percent: u8, reads: u64, writes: u64) -> Cell {
     Cell { series: 0, point, search: Vec::new(), measurements, summary, caveats: Vec::new() }
 }
 
-/// Five mixes with round figures, one of them without a result.
+/// Five mixes with round figures; one cell has no result.
 fn small() -> Run {
     let series = Series {
         name: "64 KiB sequential".to_owned(),
@@ -181,7 +181,6 @@ fn csv_has_one_row_per_cell() {
     assert_eq!(lines[1], lines[6]);
 }
 
-/// Checks that every opened element is closed, in order.
 fn check_nesting(page: &str) {
     const VOID: [&str; 5] = ["meta", "br", "wbr", "!doctype", "link"];
     let mut open: Vec<&str> = Vec::new();
@@ -197,7 +196,6 @@ fn check_nesting(page: &str) {
     assert!(open.is_empty(), "never closed: {open:?}");
 }
 
-/// Checks that a page is complete and self-contained.
 pub(super) fn check_page(page: &str) {
     check_nesting(page);
     for outside in ["http:", "https:", "src=", "@import", "<script", "NaN", ">inf", "\"inf"] {

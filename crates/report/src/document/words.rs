@@ -6,7 +6,6 @@ use super::table::Value;
 use crate::result::{Caveat, CaveatKind, Cell, Limits, VolumeFacts};
 use crate::units::show_size;
 
-/// A kind of caveat in a word or two.
 pub fn kind(kind: CaveatKind) -> &'static str {
     match kind {
         CaveatKind::Void => "void",
@@ -21,7 +20,7 @@ pub fn kind(kind: CaveatKind) -> &'static str {
     }
 }
 
-/// Every caveat of a cell, including those of single repetitions.
+/// Includes caveats of single repetitions.
 pub fn caveats(cell: &Cell) -> Vec<&Caveat> {
     let mut all: Vec<&Caveat> = Vec::new();
     for caveat in cell.caveats.iter().chain(cell.measurements.iter().flat_map(|one| &one.caveats)) {
@@ -32,7 +31,7 @@ pub fn caveats(cell: &Cell) -> Vec<&Caveat> {
     all
 }
 
-/// The kinds of a cell's caveats, each once. A shared host is a caveat of the whole run.
+/// Leaves out `CoLocated`, which is a caveat of the whole run.
 pub(super) fn caveat_kinds(cell: &Cell) -> String {
     let mut kinds: Vec<CaveatKind> = caveats(cell).iter().map(|caveat| caveat.kind).collect();
     kinds.retain(|kind| *kind != CaveatKind::CoLocated);
@@ -41,7 +40,6 @@ pub(super) fn caveat_kinds(cell: &Cell) -> String {
     kinds.into_iter().map(kind).collect::<Vec<_>>().join(", ")
 }
 
-/// A caveat as a sentence.
 pub(super) fn caveat_text(caveat: &Caveat) -> String {
     match caveat.kind {
         CaveatKind::Other => caveat.text.clone(),
@@ -49,7 +47,7 @@ pub(super) fn caveat_text(caveat: &Caveat) -> String {
     }
 }
 
-/// Each existing limit: its name, the figure, and its unit.
+/// The name, the figure and the unit of each existing limit.
 pub(super) fn limits(limits: &Limits) -> Vec<(&'static str, f64, &'static str)> {
     let mib = |bytes: Option<u64>| bytes.map(|bytes| bytes as f64 / f64::from(1 << 20));
     let iops = |iops: Option<u64>| iops.map(|iops| iops as f64);
@@ -74,7 +72,6 @@ pub fn limits_line(all: &Limits) -> String {
     if all.is_empty() { "none".to_owned() } else { all.join(", ") }
 }
 
-/// A volume's limits, and the curve that it follows.
 pub fn limits_and_curve(volume: &VolumeFacts) -> String {
     match curve(volume) {
         None => format!("limits: {}", limits_line(&volume.limits)),
@@ -83,7 +80,6 @@ pub fn limits_and_curve(volume: &VolumeFacts) -> String {
     }
 }
 
-/// The published curve that a volume follows, with its scale.
 pub(super) fn curve(volume: &VolumeFacts) -> Option<String> {
     let name = volume.shape.as_ref()?;
     let title = name.parse::<Shape>().map_or_else(|_| name.clone(), |shape| shape.title().to_owned());
@@ -91,18 +87,17 @@ pub(super) fn curve(volume: &VolumeFacts) -> Option<String> {
     Some(format!("{title}, {scale} ({name})"))
 }
 
-/// The scale of its curve, if it has one.
+/// `None` for the published scale.
 pub(super) fn scale(volume: &VolumeFacts) -> Option<f64> {
     let scale = volume.shape_scale_thousandths.filter(|&scale| scale != 1000)?;
     Some(f64::from(scale) / 1e3)
 }
 
-/// A size in its largest whole unit, if it is known.
 pub(super) fn size(bytes: Option<u64>) -> Option<String> {
     bytes.map(show_size)
 }
 
-/// Seconds since 1970 as a date and time of day in UTC.
+/// In UTC.
 pub fn time(seconds: f64) -> String {
     const DAY: f64 = 86_400.0;
     let days = (seconds / DAY).floor();

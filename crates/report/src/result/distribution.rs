@@ -27,12 +27,11 @@ pub struct Latency {
 }
 
 impl Distribution {
-    /// Number of operations.
     pub fn count(&self) -> u64 {
         self.steps.iter().map(|(_, count)| count).sum()
     }
 
-    /// The latency that this share of the operations did not exceed, in nanoseconds; 0 without operations.
+    /// In nanoseconds; 0 without operations. `share` of the operations did not exceed this latency.
     pub fn quantile_ns(&self, share: f64) -> u64 {
         let wanted = (share * self.count() as f64).ceil().max(1.0);
         let mut count_below = 0;
@@ -43,12 +42,11 @@ impl Distribution {
         step.or(self.steps.last()).map_or(0, |(up_to, _)| *up_to)
     }
 
-    /// The mean in nanoseconds; 0 without operations.
+    /// In nanoseconds; 0 without operations.
     pub fn mean_ns(&self) -> f64 {
         self.sum_ns as f64 / self.count().max(1) as f64
     }
 
-    /// The usual figures.
     pub fn latency(&self) -> Latency {
         let ms = |nanoseconds: f64| nanoseconds / 1e6;
         let at = |share: f64| ms(self.quantile_ns(share) as f64);
@@ -65,7 +63,7 @@ impl Distribution {
 }
 
 impl From<&Histogram<u64>> for Distribution {
-    /// The sum uses the middles of the steps, which are as exact as the histogram's three digits.
+    /// The sum uses the middle of each step, which is as exact as the histogram's three digits.
     fn from(histogram: &Histogram<u64>) -> Self {
         let occurred = histogram.iter_recorded();
         let steps: Vec<_> =

@@ -17,7 +17,6 @@ use crate::scenario::{Point, Preset, Scenario};
 
 pub use distribution::{Distribution, Latency};
 
-/// Identifies the file of a run.
 pub const FORMAT: &str = "plimsoll-run/1";
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -446,7 +445,6 @@ pub struct Part {
     pub caveats: Vec<Caveat>,
 }
 
-/// The reason why a text is not the file of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidRun(String);
 
@@ -461,7 +459,6 @@ impl std::error::Error for InvalidRun {}
 impl FromStr for Run {
     type Err = InvalidRun;
 
-    /// Parses the file of a run.
     fn from_str(text: &str) -> Result<Self, InvalidRun> {
         let error = |error: serde_json::Error| InvalidRun(format!("not a valid run: {error}"));
         let value: serde_json::Value = serde_json::from_str(text).map_err(error)?;
@@ -485,7 +482,6 @@ impl AddAssign for Second {
 }
 
 impl Second {
-    /// All of its operations.
     pub fn ops(&self) -> u64 {
         self.reads + self.writes + self.others
     }
@@ -496,7 +492,6 @@ impl Second {
 }
 
 impl Extend<Pace> for Pace {
-    /// Adds the processes of other generators.
     fn extend<I: IntoIterator<Item = Self>>(&mut self, others: I) {
         for other in others {
             self.processes.extend(other.processes);
@@ -512,7 +507,7 @@ impl Caveat {
 }
 
 impl Spread {
-    /// The spread of these values; zeros without any.
+    /// All zero without values.
     pub fn of(values: &[f64]) -> Self {
         let count = values.len();
         if count == 0 {
@@ -530,7 +525,8 @@ impl Spread {
     }
 }
 
-/// The two-sided 95 % point of Student's t for this number of values; 0 for one, whose error is unknown.
+/// The two-sided 95 % point of Student's t for this number of values. 0 for a single value, whose error is
+/// unknown.
 pub(crate) fn student_t95(values: usize) -> f64 {
     const TABLE: [f64; 30] = [
         12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145,
@@ -544,7 +540,6 @@ pub(crate) fn student_t95(values: usize) -> f64 {
 }
 
 impl Operation {
-    /// Adds operations of the same kind from other clients.
     pub fn add(&mut self, other: &Self) {
         self.ops += other.ops;
         self.bytes += other.bytes;
@@ -555,33 +550,30 @@ impl Operation {
 }
 
 impl Measurement {
-    /// Good operations of a direction; all with `None`.
+    /// Good operations; `None` means all directions.
     pub fn ops(&self, direction: Option<Direction>) -> u64 {
         self.of(direction).map(|operation| operation.ops).sum()
     }
 
-    /// Bytes of a direction; all with `None`.
     pub fn bytes(&self, direction: Option<Direction>) -> u64 {
         self.of(direction).map(|operation| operation.bytes).sum()
     }
 
-    /// Merged service times of a direction; of all with `None`.
+    /// `None` means all directions.
     pub fn service(&self, direction: Option<Direction>) -> Distribution {
         self.of(direction).map(|operation| &operation.service).collect()
     }
 
-    /// Merged response times of all operations; service times without a schedule.
+    /// Uses service times where no schedule exists.
     pub fn response(&self) -> Distribution {
         let operations = self.operations.iter();
         operations.map(|operation| operation.response.as_ref().unwrap_or(&operation.service)).collect()
     }
 
-    /// Whether a schedule determined when its operations should begin.
     pub fn is_scheduled(&self) -> bool {
         self.operations.iter().any(|operation| operation.response.is_some())
     }
 
-    /// Whether its result is not void.
     pub fn is_valid(&self) -> bool {
         self.caveats.iter().all(|caveat| caveat.kind != CaveatKind::Void)
     }
@@ -593,7 +585,6 @@ impl Measurement {
 }
 
 impl Summary {
-    /// The summary of these repetitions; those without a result are left out.
     pub fn of(measurements: &[Measurement]) -> Self {
         let valid: Vec<&Measurement> = measurements.iter().filter(|one| one.is_valid()).collect();
         let spread = |figure: &dyn Fn(&Measurement) -> u64, unit: f64| {

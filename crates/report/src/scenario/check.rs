@@ -57,7 +57,6 @@ impl Series {
         }
     }
 
-    /// Checks each list alone.
     fn check_lists(&self) -> Result<(), String> {
         let whole = |bytes: &u64| (1..=BLOCK_MAX).contains(bytes) && bytes.is_multiple_of(BLOCK_UNIT);
         let size = |bytes: &u64| show_size(*bytes);
@@ -125,7 +124,7 @@ impl Series {
         Ok(())
     }
 
-    /// Settings without effect on this work are refused.
+    /// Refuses settings without effect on this work.
     fn check_work(&self) -> Result<(), String> {
         use Work::{EdaBlend, Metadata, OpenRead, Transfers};
         let keys: [(&str, bool, &[Work]); 8] = [
@@ -177,7 +176,6 @@ impl Series {
         }
     }
 
-    /// Checks combinations within a point.
     fn check_combinations(&self) -> Result<(), String> {
         let (clients, connections) = (maximum(&self.clients), maximum(&self.connections));
         if clients * connections > CONNECTIONS_TOTAL_MAX {

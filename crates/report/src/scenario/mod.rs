@@ -259,7 +259,6 @@ pub enum Preset {
 }
 
 impl Work {
-    /// Name in scenarios.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Transfers => "transfers",
@@ -281,7 +280,7 @@ impl MetadataOperation {
 }
 
 impl Scenario {
-    /// Keeps only these series, and the pairs whose series are all kept.
+    /// Drops pairs unless all their series are kept.
     pub fn keep(&mut self, wanted: impl Fn(&Series) -> bool) {
         self.series.retain(wanted);
         let Self { series, pairs, .. } = self;
@@ -292,7 +291,6 @@ impl Scenario {
 impl FromStr for Scenario {
     type Err = String;
 
-    /// Parses TOML and checks the scenario.
     fn from_str(text: &str) -> Result<Self, String> {
         let scenario: Self = toml::from_str(text).map_err(|error| error.to_string())?;
         scenario.check().map(|()| scenario)
@@ -300,7 +298,7 @@ impl FromStr for Scenario {
 }
 
 impl Series {
-    /// The points, in the order of the lists: block, mix, clients, connections, depth, transfer, attributes, places,
+    /// In the order of the lists: block, mix, clients, connections, depth, transfer, attributes, places,
     /// operation, directories, protocol, job sets.
     pub fn points(&self) -> Vec<Point> {
         let depths = match &self.depths {
@@ -325,22 +323,21 @@ impl Series {
 }
 
 impl Series {
-    /// Whether its points are determined during the run: the load curve of job sets.
+    /// Whether the run determines the points: the load curve of job sets.
     pub fn is_curve(&self) -> bool {
         self.work == Work::EdaBlend && self.job_sets.is_empty()
     }
 
-    /// Whether the calls in flight of its points are searched for.
+    /// Whether the run searches for the calls in flight.
     pub fn is_searched(&self) -> bool {
         self.work != Work::EdaBlend && matches!(self.depths, Depth::Search(_))
     }
 
-    /// Maximum number of jobs of all clients together.
     pub fn jobs_max(&self) -> usize {
         self.clients.iter().max().unwrap_or(&1) * self.jobs
     }
 
-    /// A point in words: its heading, and its values along the axes of this series.
+    /// The heading, and the point's values along the axes of this series.
     pub fn label(&self, point: &Point) -> String {
         let mut label = self.name.clone();
         let mut add = |varies: bool, text: String| {
@@ -376,7 +373,7 @@ fn is_false(flag: &bool) -> bool {
     !flag
 }
 
-/// Repeats each point for each value; unchanged without values.
+/// No values leave the points unchanged.
 fn expand<T: Copy>(points: &mut Vec<Point>, values: &[T], set: impl Fn(&mut Point, T)) {
     if !values.is_empty() {
         let with = |point: &Point| {

@@ -52,7 +52,6 @@ pub enum Compared {
 }
 
 impl Compared {
-    /// A value that distinguishes sides.
     pub(crate) fn key(self, series: &Series, point: &Point) -> u64 {
         let whole = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
         let flag = |flag: Option<bool>| flag.map_or(0, |flag| 1 + u64::from(flag));
@@ -78,7 +77,6 @@ impl Pair {
         self.compares.iter().map(|compared| compared.key(series, point)).collect()
     }
 
-    /// Checks whether this scenario can show it.
     pub(super) fn check(&self, scenario: &Scenario) -> Result<(), String> {
         if self.compares.is_empty() {
             return Err("compares is empty; at least one value is needed".to_owned());

@@ -19,7 +19,6 @@ pub enum Protocol {
 impl Protocol {
     const ALL: [Self; 3] = [Self::NfsV3, Self::NfsV41, Self::Smb];
 
-    /// Name in scenarios.
     fn word(self) -> &'static str {
         match self {
             Self::NfsV3 => "nfsv3",
@@ -28,7 +27,6 @@ impl Protocol {
         }
     }
 
-    /// Name for people.
     fn name(self) -> &'static str {
         match self {
             Self::NfsV3 => "NFSv3",

@@ -11,10 +11,10 @@ use crate::call::{Call, CallKind, CallResult, ListedPage, ReadHead, Rejection, W
 use crate::error::Error;
 use crate::rpc::Identity;
 
-/// Procedures of the program, NULL to COMMIT.
+/// Procedures 0 (NULL) to 21 (COMMIT).
 const PROCEDURES: usize = 22;
 
-/// The beginnings of calls by procedure: record mark, header and credentials.
+/// The start of a call for each procedure: record mark, header and credentials.
 #[derive(Debug)]
 pub struct Headers(Vec<Vec<u8>>);
 
@@ -30,7 +30,7 @@ impl Headers {
     }
 }
 
-/// The procedure of a call; NULL for OPEN and CLOSE, which NFSv3 does not have.
+/// Returns NULL for OPEN and CLOSE, which NFSv3 does not have.
 #[inline]
 pub fn procedure(kind: CallKind) -> Procedure {
     match kind {
@@ -51,7 +51,6 @@ pub fn procedure(kind: CallKind) -> Procedure {
     }
 }
 
-/// Encodes the arguments of the procedure.
 impl Encode for Call<'_> {
     #[inline]
     fn encode(&self, w: &mut Writer<'_>) {

@@ -26,7 +26,7 @@ pub(crate) struct Nfs3 {
 }
 
 impl Nfs3 {
-    /// Asks MOUNT for the export's root and connects to NFS.
+    /// Asks MOUNT for the root handle, then connects to NFS.
     pub(crate) fn mount(target: &Target, identity: &Identity) -> Result<Self, Error> {
         let mut mountd = Connection::open(target.mount_address()?, identity.clone())?;
         let path = mount::DirPath(target.export.as_bytes());

@@ -1,5 +1,5 @@
-//! Compounds of NFSv4.1 and 4.2 as the Linux client makes them: the attributes that it asks for, and the results, one
-//! operation after another.
+//! Compounds of NFSv4.1 and 4.2 as Linux makes them: the requested attributes, and the results one operation
+//! after another.
 
 use nfs_wire::v4::{
     Access, Bitmap, CompoundReplyHead, GetattrOk, Op, SequenceOk, SequenceStatus, Status, attr,
@@ -31,7 +31,6 @@ pub const FILE_ATTRIBUTES: Bitmap = Bitmap::of(&[
 /// The attributes that Linux requests after a WRITE and before a CLOSE.
 pub const CACHE_CONSISTENCY: Bitmap =
     Bitmap::of(&[attr::CHANGE, attr::SIZE, attr::SPACE_USED, attr::TIME_METADATA, attr::TIME_MODIFY]);
-/// The rights that Linux requests by ACCESS.
 pub const RIGHTS: Access = Access(
     Access::READ.0
         | Access::LOOKUP.0
@@ -43,13 +42,13 @@ pub const RIGHTS: Access = Access(
 /// Delay before a call is repeated after NFS4ERR_DELAY: Linux' first retry, `NFS4_POLL_RETRY_MIN`.
 pub const RETRY_NS: u64 = 100_000_000;
 
-/// The results of a compound behind SEQUENCE.
+/// Reads the results after SEQUENCE, one operation after another.
 pub(super) struct Results<'a> {
     reader: Reader<'a>,
 }
 
 impl<'a> Results<'a> {
-    /// The results of the call in `slot`. Fails if SEQUENCE answers for another call or reports lost state.
+    /// Fails if SEQUENCE answers for another call or reports lost state.
     #[inline]
     pub(super) fn new(mut reader: Reader<'a>, slot: &mut SessionSlot) -> Result<Self, Rejection> {
         let r = &mut reader;
@@ -76,7 +75,6 @@ impl<'a> Results<'a> {
         }
     }
 
-    /// Checks an operation whose result is only a status.
     #[inline]
     pub(super) fn status(&mut self, op: Op) -> Result<(), Rejection> {
         let answered = Op::decode(&mut self.reader)?;
@@ -92,14 +90,13 @@ impl<'a> Results<'a> {
         }
     }
 
-    /// The result of an operation that has more than a status.
     #[inline]
     pub(super) fn result<O: Decode<'a>>(&mut self, op: Op) -> Result<O, Rejection> {
         self.status(op)?;
         Ok(O::decode(&mut self.reader)?)
     }
 
-    /// Checks GETATTR. The values are not decoded: no call uses them.
+    /// Checks GETATTR without decoding the values: no call uses them.
     #[inline]
     pub(super) fn attributes(&mut self) -> Result<(), Rejection> {
         self.result::<GetattrOk<'_>>(Op::GETATTR).map(drop)

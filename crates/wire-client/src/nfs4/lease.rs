@@ -7,12 +7,11 @@ use std::time::{Duration, Instant};
 use super::session::ClientState;
 use crate::error::Error;
 
-/// Renewals of a client in a lease time.
+/// Renewals of each client in a lease time.
 const RENEWALS: u32 = 3;
-/// Shortest time between two renewals.
 const PERIOD_MIN: Duration = Duration::from_millis(100);
 
-/// A thread that renews the leases of the clients of one server. `Drop` ends the clients in order.
+/// A thread that renews the leases of one server's clients. `Drop` ends the clients in order.
 #[derive(Debug, Default)]
 pub struct LeaseKeeper {
     /// `None` ends the thread.
@@ -64,8 +63,8 @@ fn renew(added: &Receiver<ClientState>, period: Duration) {
     }
 }
 
-/// Ends the clients in order. After the first error the rest expire with their leases: a timeout for each would take
-/// minutes.
+/// Ends the clients in order. After the first error the other clients expire with their leases: a timeout for
+/// each would take minutes.
 fn end(clients: Vec<ClientState>) {
     let mut has_failed = false;
     for mut client in clients {

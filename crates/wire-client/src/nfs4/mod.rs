@@ -26,7 +26,6 @@ use crate::rpc::Identity;
 use crate::target::Target;
 use session::{ClientState, OVERHEAD, open, putfh, unexpected};
 
-/// The attributes requested for each file.
 const FILE_ATTRIBUTES: Bitmap = Bitmap::of(&[attr::TYPE, attr::SIZE, attr::FILEHANDLE, attr::SPACE_USED]);
 
 #[derive(Debug)]
@@ -159,7 +158,7 @@ impl Nfs4 {
         })
     }
 
-    /// The limits of the server, and of the session's messages.
+    /// Bounded by the server and by the session's message sizes.
     pub(crate) fn limits(&mut self) -> Result<TransferLimits, Error> {
         let values = self.root_values(Bitmap::of(&[attr::MAXREAD, attr::MAXWRITE]))?;
         let most = |server: u64, message: u32| {
@@ -188,7 +187,6 @@ fn lookup(name: &str) -> Argument<'_> {
     Argument::Lookup(LookupArgs { objname: name.as_bytes() })
 }
 
-/// The result of GETFH.
 fn handle(result: OpReply<'_>) -> Result<Handle, Error> {
     match result {
         OpReply::Getfh(Reply::Ok(GetfhOk { object })) => Ok(Handle(object.0.to_vec())),
@@ -206,7 +204,7 @@ struct Values {
 }
 
 impl Values {
-    /// Reads the attributes that this client requests; the lengths of others are unknown.
+    /// Decodes only the attributes that this client requests: the lengths of others are unknown.
     fn of(attributes: &Fattr<'_>) -> Result<Self, Error> {
         let (mut r, mut values) = (Reader::new(attributes.attr_vals), Self::default());
         for number in attributes.attrmask.iter() {

@@ -23,42 +23,37 @@ use crate::object::Handle;
 use crate::rpc::{Connection, Identity, first_xid};
 use crate::target::Target;
 
-/// Bytes of a request or a reply besides data.
+/// Upper bound of the bytes of a request or a reply besides its data.
 pub(super) const OVERHEAD: u32 = 4 << 10;
 /// Most bytes of data requested for one call.
 const DATA_MAX: u32 = 1 << 20;
-/// Longest reply that the server must cache for a repetition.
+/// Longest reply that the server must cache for a repeated request.
 const CACHED_MAX: u32 = 2 << 10;
-/// Operations of the longest compound.
+/// Bounds the operations of a compound.
 const OPERATIONS_MAX: u32 = 16;
-/// Most sessions of a client, for servers that grant few slots to each.
+/// Bounds the sessions of a client, for servers that grant few slots to each session.
 const SESSIONS_MAX: usize = 64;
-/// Time for which a call is repeated while the server answers NFS4ERR_DELAY.
+/// A call is repeated for this long while the server answers NFS4ERR_DELAY.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(60);
-/// Time for each call that destroys state.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
-/// Delay between repetitions.
 const RETRY_DELAY: Duration = Duration::from_millis(10);
-/// Flags of SEQUENCE that report lost state.
 const LOST: SequenceStatus = SequenceStatus(
     SequenceStatus::EXPIRED_ALL_STATE_REVOKED.0
         | SequenceStatus::EXPIRED_SOME_STATE_REVOKED.0
         | SequenceStatus::ADMIN_STATE_REVOKED.0,
 );
 
-/// A slot of a session: one numbered call at a time.
+/// A slot of a session: one call at a time, numbered by `sequence`.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionSlot {
     pub session: SessionId,
     pub slot: u32,
-    /// The number of the session's last slot.
+    /// The highest slot of the session (`sa_highest_slotid`).
     pub highest: u32,
-    /// The number of the next call.
     pub sequence: u32,
 }
 
 impl SessionSlot {
-    /// The arguments of SEQUENCE for the next call.
     pub fn arguments(&self, is_cached: bool) -> SequenceArgs {
         SequenceArgs {
             sessionid: self.session,
@@ -69,28 +64,27 @@ impl SessionSlot {
         }
     }
 
-    /// Moves to the next call's number.
     #[inline]
     pub fn advance(&mut self) {
         self.sequence = self.sequence.wrapping_add(1);
     }
 
-    /// Returns to the number of a call whose SEQUENCE was refused.
+    /// Takes back the sequence id of a call whose SEQUENCE was refused.
     pub(super) fn undo_advance(&mut self) {
         self.sequence = self.sequence.wrapping_sub(1);
     }
 }
 
-/// A client, its sessions and its opens. `Drop` closes and destroys them in order.
+/// A client, its sessions and its opens. `Drop` closes the opens, then destroys sessions and client.
 #[derive(Debug)]
 pub struct ClientState {
     connection: Connection,
     minor: u32,
     pub id: ClientId,
-    /// Each with its number of slots.
+    /// Each session with its number of slots.
     sessions: Vec<(SessionId, u32)>,
     own_slot: SessionSlot,
-    /// The longest call and reply, in bytes.
+    /// The longest request, in bytes.
     pub request_max: u32,
     pub reply_max: u32,
     opens: Vec<(Handle, Stateid)>,
@@ -132,6 +126,7 @@ impl ClientState {
     fn exchange_id(&mut self) -> Result<u32, Error> {
         static CLIENTS: AtomicU32 = AtomicU32::new(0);
         let (number, start) = (CLIENTS.fetch_add(1, Ordering::Relaxed), first_xid());
+        // A new owner for each client: the server must not take one client for the restart of another.
         let owner = format!("{} {} {start:08x} {number}", self.identity.machine, std::process::id());
         let mut verifier = [0; 8];
         verifier[..4].copy_from_slice(&start.to_be_bytes());
@@ -162,6 +157,7 @@ impl ClientState {
                 )));
             }
             let (session, granted) = self.create_session(sequence, missing)?;
+            // A server may grant more slots than requested; these stay unused.
             self.sessions.push((session, granted.min(missing)));
             missing = missing.saturating_sub(granted);
             sequence = sequence.wrapping_add(1);
@@ -206,7 +202,6 @@ impl ClientState {
         Ok((ok.sessionid, fore.maxrequests))
     }
 
-    /// The slots of all sessions; the first is the client's own.
     fn slots(&self) -> impl Iterator<Item = SessionSlot> {
         let session_slots = |&(session, slots): &(SessionId, u32)| {
             (0..slots).map(move |slot| SessionSlot { session, slot, highest: slots - 1, sequence: 1 })
@@ -214,8 +209,8 @@ impl ClientState {
         self.sessions.iter().flat_map(session_slots)
     }
 
-    /// The slots for the connections of a load.
     pub fn load_slots(&self) -> Vec<SessionSlot> {
+        // The first slot is the client's own.
         self.slots().skip(1).collect()
     }
 
@@ -230,7 +225,7 @@ impl ClientState {
         Ok(connection.into_stream())
     }
 
-    /// Opens a file until the client ends.
+    /// The file stays open until the client ends.
     pub fn open(&mut self, file: &Handle, access: ShareAccess) -> Result<Stateid, Error> {
         let owner = StateOwner { clientid: self.id, owner: b"plimsoll-bench" };
         let operations = [putfh(file), open(owner, access, OpenFlag::NoCreate, OpenClaim::Fh)];
@@ -242,7 +237,6 @@ impl ClientState {
         Ok(stateid)
     }
 
-    /// The lease time of the server.
     pub(super) fn lease_time(&mut self) -> Result<Duration, Error> {
         let attr_request = Bitmap::of(&[attr::LEASE_TIME]);
         let operations = [Argument::Putrootfh, Argument::Getattr(GetattrArgs { attr_request })];
@@ -254,13 +248,12 @@ impl ClientState {
         }
     }
 
-    /// Renews the lease by SEQUENCE alone.
     pub(super) fn renew(&mut self) -> Result<(), Error> {
         self.call(&"the lease", &[]).map(drop)
     }
 
-    /// Makes a compound in the client's own slot; returns the result of the last operation. Repeats it while the server
-    /// answers NFS4ERR_DELAY or NFS4ERR_GRACE.
+    /// Makes a compound in the client's own slot; returns the result of the last operation. Repeats the
+    /// compound while the server answers NFS4ERR_DELAY or NFS4ERR_GRACE.
     pub(super) fn call(
         &mut self,
         object: &dyn fmt::Debug,
@@ -278,6 +271,7 @@ impl ClientState {
                 Status::DELAY | Status::GRACE if Instant::now() < until => thread::sleep(RETRY_DELAY),
                 status => {
                     let lost = lost_state(status, outcome.flags);
+                    // `end` destroys nothing that the server has discarded already.
                     self.is_lost |= lost.is_some();
                     return Err(lost.unwrap_or_else(|| Error::Refused {
                         doing: format!("{:?} of {object:?}", outcome.last),
@@ -288,6 +282,7 @@ impl ClientState {
         }
         let mut results = results(&self.connection)?;
         let head = CompoundReplyHead::decode(&mut results)?;
+        // Results have no length, so the last one can only be reached by decoding all others.
         (1..head.operations).try_for_each(|_| OpReply::decode(&mut results).map(drop))?;
         Ok(OpReply::decode(&mut results)?)
     }
@@ -301,7 +296,7 @@ impl ClientState {
         self.is_lost = true;
     }
 
-    /// Closes files and destroys the sessions and the client, unless the server has discarded them.
+    /// Closes files, then destroys sessions and client, unless the server has discarded the client.
     pub(super) fn end(&mut self) -> Result<(), Error> {
         if self.is_lost || self.sessions.is_empty() {
             return Ok(());
@@ -331,7 +326,7 @@ pub fn putfh(object: &Handle) -> Argument<'_> {
     Argument::Putfh(PutfhArgs { object: v4::FileHandle(&object.0) })
 }
 
-/// OPEN that denies nothing to others and requests no delegation.
+/// Denies nothing to others and requests no delegation.
 pub fn open<'a>(
     owner: StateOwner<'a>,
     access: ShareAccess,
@@ -357,9 +352,9 @@ pub(super) fn lost_state(status: Status, flags: SequenceStatus) -> Option<Error>
 
 struct Outcome {
     status: Status,
-    /// The last operation that was executed or refused.
+    /// Executed or refused.
     last: Op,
-    /// SEQUENCE succeeded: the slot's number advances.
+    /// Set if SEQUENCE succeeded: the slot's sequence id advances.
     is_sequenced: bool,
     flags: SequenceStatus,
 }
@@ -379,7 +374,6 @@ fn outcome(connection: &Connection) -> Result<Outcome, Error> {
     Ok(outcome)
 }
 
-/// Makes an operation that needs no session; returns its result.
 fn call_without_session<'c>(
     connection: &'c mut Connection,
     minor: u32,
@@ -428,7 +422,6 @@ fn results(connection: &Connection) -> Result<Reader<'_>, Error> {
     connection.results("COMPOUND")
 }
 
-/// The error for a result of another operation than the last.
 #[cold]
 pub(super) fn unexpected(result: &OpReply<'_>) -> Error {
     Error::Protocol(format!("a result of {:?}, which was not requested", result.op()))

@@ -13,12 +13,11 @@ pub const SESSION: [u8; 16] = [7; 16];
 const SLOT: u32 = 2;
 const HIGHEST: u32 = 8;
 
-/// The slot, whose next call has the number `sequence`.
 pub fn slot(sequence: u32) -> SessionSlot {
     SessionSlot { session: SESSION, slot: SLOT, highest: HIGHEST, sequence }
 }
 
-/// A reply: SEQUENCE, PUTFH, then `results`.
+/// SEQUENCE, PUTFH, then `results`.
 pub fn compound(status: Status, sequenceid: u32, results: &[OpReply<'_>]) -> Vec<u8> {
     let sequence = SequenceOk {
         sessionid: SESSION,
@@ -35,10 +34,10 @@ pub fn compound(status: Status, sequenceid: u32, results: &[OpReply<'_>]) -> Vec
     bytes
 }
 
-/// The operations of each call in these records, which must be COMPOUNDs of this minor version.
+/// Decodes each record as a COMPOUND of this minor version.
 ///
 /// # Panics
-/// The records hold anything else.
+/// A record is anything else.
 pub fn operations(mut records: &[u8], minor: u32) -> Vec<Vec<Argument<'_>>> {
     let mut calls = Vec::new();
     while let Some((word, behind)) = records.split_first_chunk() {
@@ -58,10 +57,8 @@ pub fn operations(mut records: &[u8], minor: u32) -> Vec<Vec<Argument<'_>>> {
     calls
 }
 
-/// The operations of the only call.
-///
 /// # Panics
-/// There are more calls, or none.
+/// There are several calls, or none.
 pub fn only_call(record: &[u8], minor: u32) -> Vec<Argument<'_>> {
     let mut calls = operations(record, minor);
     assert_eq!(calls.len(), 1);

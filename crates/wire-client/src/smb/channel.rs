@@ -12,16 +12,15 @@ use smb_wire::{Encode, NtStatus};
 
 use crate::error::Error;
 
-/// Bytes of the length before a message, MS-SMB2 §2.1.
+/// Bytes of the length field before a message, MS-SMB2 §2.1.
 const FRAMING: usize = 4;
-/// Credits that a connection requests to hold.
+/// Credits that a connection tries to hold.
 const CREDITS_TARGET: u32 = 512;
 /// Bytes that one credit pays for, MS-SMB2 §3.1.5.2.
 const CREDIT_BYTES: u32 = 64 << 10;
-/// The message id of messages that answer no request, MS-SMB2 §2.2.1.2.
+/// The message id of unsolicited messages, MS-SMB2 §2.2.1.2.
 const UNSOLICITED: u64 = u64::MAX;
 
-/// The credit charge of a request that moves this many bytes.
 #[inline]
 pub fn charge(bytes: u32) -> u16 {
     u16::try_from(bytes.div_ceil(CREDIT_BYTES).max(1)).unwrap_or(u16::MAX)
@@ -32,11 +31,11 @@ pub fn charge(bytes: u32) -> u16 {
 pub struct Request<'a> {
     pub command: Command,
     pub charge: u16,
-    /// The bytes between the header and the data.
+    /// Follows the header and precedes the data.
     pub body: &'a dyn Encode,
 }
 
-/// Protection of messages: signed with the connection's own key, or encrypted with the keys that all connections of a
+/// Messages are signed with the connection's own key, or encrypted with the keys that all connections of a
 /// session share.
 #[derive(Clone)]
 pub(super) enum Keys {
@@ -45,14 +44,13 @@ pub(super) enum Keys {
     Sealing(Arc<(Sealer, Opener)>),
 }
 
-/// The state of one connection of a session, which may have several.
 pub struct Channel {
     pub(super) session_id: u64,
     pub(super) tree_id: u32,
     pub(super) keys: Keys,
     next_id: u64,
     credits: u32,
-    /// Call slots by message id; of a compound, by the first id.
+    /// Call slots by message id; a compound counts by its first id.
     in_flight: HashMap<u64, usize>,
 }
 
@@ -68,26 +66,25 @@ impl Channel {
         }
     }
 
-    /// A channel without protection.
     #[cfg(any(test, feature = "testing"))]
     pub fn with_credits(credits: u32) -> Self {
         Self { credits, ..Self::new() }
     }
 
-    /// Whether the credits suffice for a charge.
     #[inline]
     pub fn affords(&self, charge: u16) -> bool {
         self.credits >= u32::from(charge)
     }
 
-    /// Whether data is sent behind a message without a copy: signing and encryption need the whole message.
+    /// Whether data can follow a message without a copy. Signing and encryption need the whole message.
     #[inline]
     pub fn sends_data_separately(&self) -> bool {
         matches!(self.keys, Keys::None)
     }
 
-    /// Appends requests as one message, for the call in `slot`; `data` belongs to the last one. Where data is sent
-    /// separately, the caller sends it right after the message.
+    /// Appends requests as one message for the call in `slot`. `data` belongs to the last request. If
+    /// [`sends_data_separately`](Self::sends_data_separately), the caller sends the data right after the
+    /// message.
     pub fn push(
         &mut self,
         requests: &[Request<'_>],
@@ -96,6 +93,7 @@ impl Channel {
         out: &mut Vec<u8>,
     ) -> Result<(), Error> {
         let start = out.len();
+        // Sealing works in place and needs room for the transform header before the message.
         let room = if matches!(self.keys, Keys::Sealing(_)) { TRANSFORM_SIZE } else { 0 };
         out.resize(start + FRAMING + room, 0);
         self.in_flight.insert(self.next_id, slot);
@@ -128,6 +126,7 @@ impl Channel {
                 request.command, self.credits
             )));
         };
+        // Requests at least its own charge back, so that the credits never shrink.
         let missing = CREDITS_TARGET.saturating_sub(remaining).max(charge);
         let header = Header {
             credit_charge: request.charge,
@@ -135,6 +134,7 @@ impl Channel {
             flags: if is_related { Flags::RELATED_OPERATIONS } else { Flags::empty() },
             ..Header::request(request.command, self.next_id, self.session_id, self.tree_id)
         };
+        // A request uses as many consecutive message ids as credits.
         (self.credits, self.next_id) = (remaining, self.next_id + u64::from(charge));
         Ok(header)
     }
@@ -160,8 +160,9 @@ impl Channel {
         }
     }
 
-    /// Decrypts or verifies a frame; returns the slot of the call that it answers, and its messages. `None` for an
-    /// interim response, or one that answers no request. The end of an unprotected message may be missing.
+    /// Decrypts or verifies a frame. Returns the slot of the answered call and the messages. `None` for an
+    /// interim response, and for one that answers no request. The end of an unprotected message may be
+    /// missing.
     pub fn take_reply<'b>(&mut self, frame: &'b mut [u8]) -> Result<Option<(usize, &'b [u8])>, Error> {
         let plain = self.unprotect(frame)?;
         let mut first = None;
@@ -171,6 +172,7 @@ impl Channel {
             first.get_or_insert(header);
         }
         let Some(first) = first.filter(|first| first.message_id != UNSOLICITED) else { return Ok(None) };
+        // The call stays in flight: its final response has the same message id.
         if is_interim(&first) {
             return Ok(None);
         }
@@ -236,7 +238,6 @@ mod tests {
         Request { command: Command::ECHO, charge: 1, body: &Empty }
     }
 
-    /// A signed response to a message.
     fn answer(message_id: u64, change: impl FnOnce(&mut Header)) -> Vec<u8> {
         let request = Header::request(Command::ECHO, message_id, 5, 6);
         let mut header = Header { credits: 3, ..request.response(NtStatus::SUCCESS) };

@@ -22,7 +22,7 @@ use crate::object::{Attributes, Chunk, DirEntry, Handle, PAGE_BYTES, TransferLim
 use crate::rpc::Identity;
 use crate::target::Target;
 
-/// Time to wait until other clients have closed the files that were removed from a directory.
+/// Bounds the wait until other clients close files removed from a directory.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 const CLOSE_POLL: Duration = Duration::from_millis(10);
 
@@ -31,7 +31,7 @@ const CLOSE_POLL: Duration = Duration::from_millis(10);
 pub(crate) struct Smb {
     session: Session,
     root: Handle,
-    /// The file that was read or written last.
+    /// The last file that was read or written. It stays open for the next call.
     open_file: Option<(Handle, FileId)>,
 }
 
@@ -46,7 +46,7 @@ impl Smb {
         self.root.clone()
     }
 
-    /// The attributes in the response to CREATE.
+    /// From the response to CREATE.
     pub(crate) fn attributes(&mut self, object: &Handle) -> Result<Attributes, Error> {
         let (file, attributes) = self.open(object, OpenMode::ATTRIBUTES)?;
         self.close(file)?;
@@ -60,6 +60,7 @@ impl Smb {
     pub(crate) fn read(&mut self, file: &Handle, offset: u64, count: u32) -> Result<Chunk<'_>, Error> {
         let file_id = self.file_id(file)?;
         let reply = self.session.call(Command::READ, count, &requests::read(file_id, offset, count), None)?;
+        // SMB answers a READ at the end of a file with an error status.
         if reply.header.status == NtStatus::END_OF_FILE {
             return Ok(Chunk { data: &[], eof: true });
         }
@@ -99,7 +100,6 @@ impl Smb {
         Ok(WriteVerf::default())
     }
 
-    /// CREATE and CLOSE; the server chooses the mode.
     pub(crate) fn create(&mut self, dir: &Handle, name: &str, _mode: u32) -> Result<Handle, Error> {
         self.open_and_close(&join(dir, name), OpenMode::OPEN_OR_CREATE)
     }
@@ -109,11 +109,13 @@ impl Smb {
     }
 
     pub(crate) fn remove(&mut self, dir: &Handle, name: &str) -> Result<(), Error> {
+        // The client's own open would keep the name of the removed file.
         self.close_open_file()?;
         self.open_and_close(&join(dir, name), OpenMode::DELETE_ON_CLOSE).map(drop)
     }
 
-    /// Removes an empty directory. A removed file keeps its name until other clients close it: waits for that.
+    /// Removes an empty directory. A removed file keeps its name until every client closes it, so this call
+    /// waits.
     pub(crate) fn remove_dir(&mut self, dir: &Handle, name: &str) -> Result<(), Error> {
         let (object, until) = (join(dir, name), Instant::now() + CLOSE_TIMEOUT);
         loop {
@@ -153,7 +155,6 @@ impl Smb {
         Ok(entries)
     }
 
-    /// The limits from NEGOTIATE.
     pub(crate) fn limits(&mut self) -> Result<TransferLimits, Error> {
         Ok(self.session.limits())
     }
@@ -169,7 +170,7 @@ impl Smb {
         Ok(full.caller_available_allocation_units.saturating_mul(unit))
     }
 
-    /// Makes a request; returns the output buffer of QUERY_INFO.
+    /// Returns the output buffer of QUERY_INFO; empty for other commands.
     fn call(&mut self, command: Command, body: &dyn Encode, object: &str) -> Result<Vec<u8>, Error> {
         let reply = self.session.call(command, PAGE_BYTES, body, None)?;
         let reply = reply.succeeded(|| format!("{command:?} of {object}"))?;
@@ -198,7 +199,7 @@ impl Smb {
         Ok(object.clone())
     }
 
-    /// The id of the file, opened unless it was the last one used.
+    /// Opens the file unless it was used last.
     fn file_id(&mut self, file: &Handle) -> Result<FileId, Error> {
         match &self.open_file {
             Some((open, file_id)) if open == file => return Ok(*file_id),
@@ -214,7 +215,6 @@ impl Smb {
     }
 }
 
-/// The path of a name in a directory.
 fn join(dir: &Handle, name: &str) -> Handle {
     let between: &[u8] = if dir.0.is_empty() { b"" } else { b"\\" };
     Handle([&dir.0, between, name.as_bytes()].concat())

@@ -20,7 +20,6 @@ pub use crate::object::utf16;
 const SHARE_ALL: ShareAccess =
     ShareAccess(ShareAccess::READ.0 | ShareAccess::WRITE.0 | ShareAccess::DELETE.0);
 
-/// The access, disposition and options of a CREATE.
 #[derive(Clone, Copy, Debug)]
 pub struct OpenMode {
     access: AccessMask,
@@ -29,34 +28,27 @@ pub struct OpenMode {
 }
 
 impl OpenMode {
-    /// Reads and writes an existing file.
     pub const DATA: Self = Self {
         access: AccessMask(AccessMask::GENERIC_READ.0 | AccessMask::GENERIC_WRITE.0),
         disposition: CreateDisposition::OPEN,
         options: CreateOptions::NON_DIRECTORY_FILE,
     };
-    /// Reads an existing file.
     pub const READING: Self = Self { access: AccessMask(AccessMask::GENERIC_READ.0), ..Self::DATA };
-    /// Writes an existing file.
     pub const WRITING: Self = Self { access: AccessMask(AccessMask::GENERIC_WRITE.0), ..Self::DATA };
-    /// Opens an existing file with all rights that the user has.
+    /// Requests all rights that the user has.
     pub const MAXIMUM: Self = Self { access: AccessMask::MAXIMUM_ALLOWED, ..Self::DATA };
-    /// Reads attributes of a file or directory.
     pub const ATTRIBUTES: Self = Self {
         access: AccessMask::READ_ATTRIBUTES,
         disposition: CreateDisposition::OPEN,
         options: CreateOptions::empty(),
     };
     pub const SET_ATTRIBUTES: Self = Self { access: AccessMask::WRITE_ATTRIBUTES, ..Self::ATTRIBUTES };
-    /// Creates a file, or opens the existing one.
     pub const OPEN_OR_CREATE: Self = Self { disposition: CreateDisposition::OPEN_IF, ..Self::DATA };
-    /// Creates a directory.
     pub const NEW_DIRECTORY: Self = Self {
         access: AccessMask::READ_ATTRIBUTES,
         disposition: CreateDisposition::CREATE,
         options: CreateOptions::DIRECTORY_FILE,
     };
-    /// Lists a directory.
     pub const LISTING: Self = Self {
         access: AccessMask(AccessMask::LIST_DIRECTORY.0 | AccessMask::READ_ATTRIBUTES.0),
         disposition: CreateDisposition::OPEN,
@@ -67,10 +59,9 @@ impl OpenMode {
         disposition: CreateDisposition::OPEN,
         options: CreateOptions::DELETE_ON_CLOSE,
     };
-    /// Renames, or sets delete-pending.
+    /// For a rename, or to set delete-pending.
     pub const DELETE_ACCESS: Self = Self { options: CreateOptions::empty(), ..Self::DELETE_ON_CLOSE };
 
-    /// The request for a path from the root of the share.
     #[inline]
     pub fn request(self, path: Utf16<'_>) -> CreateRequest<'_> {
         CreateRequest {
@@ -114,7 +105,6 @@ pub fn read(file_id: FileId, offset: u64, length: u32) -> ReadRequest<'static> {
     }
 }
 
-/// WRITE of data that follows the body.
 #[inline]
 pub fn write(file_id: FileId, offset: u64, length: usize, flags: WriteFlags) -> WriteRequest<ExternalBuffer> {
     let data = ExternalBuffer { offset: 0, length };

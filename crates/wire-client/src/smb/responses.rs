@@ -1,4 +1,4 @@
-//! Responses of SMB to the requests of a call, one after another.
+//! Responses of SMB to the requests of a call, in order.
 
 use smb_wire::compound::Message;
 use smb_wire::dir::OutputResponse;
@@ -8,7 +8,7 @@ use smb_wire::{Decode, Malformed, chain};
 use crate::call::{ListedPage, Rejection};
 use crate::error::Error;
 
-/// The next response, which must be to the command `wanted`.
+/// Fails if the next response is not to `wanted`.
 pub(super) fn message<'a>(
     next: Option<Result<Message<'a>, Malformed>>,
     wanted: Command,
@@ -29,7 +29,7 @@ pub(super) fn body<'a, T: Decode<'a>>(message: &Message<'a>) -> Result<T, Reject
     T::decode(&mut message.body()).map_err(Rejection::from)
 }
 
-/// A page of a listing by `FileIdBothDirectoryInformation`.
+/// Parses entries of `FileIdBothDirectoryInformation`.
 pub(super) fn listed(message: &Message<'_>) -> Result<ListedPage, Rejection> {
     let output = body::<OutputResponse<&[u8]>>(message)?.output;
     let mut entries = 0;
@@ -45,7 +45,8 @@ pub(super) fn listed(message: &Message<'_>) -> Result<ListedPage, Rejection> {
     Ok(ListedPage { entries, cookie: 1, cookieverf: [0; 8], eof: false })
 }
 
-/// Whether an entry of `FileIdBothDirectoryInformation`, MS-FSCC §2.4.17, is `.` or `..`; `None` where it is too short.
+/// Whether an entry of `FileIdBothDirectoryInformation`, MS-FSCC §2.4.17, is `.` or `..`. `None` if the entry
+/// is too short.
 fn is_dot(entry: &[u8]) -> Option<bool> {
     const LENGTH_AT: usize = 60;
     const NAME_AT: usize = 104;

@@ -1,4 +1,4 @@
-//! Set-up of a connection by NEGOTIATE, SESSION_SETUP and TREE_CONNECT, then one request at a time.
+//! Connection setup by NEGOTIATE, SESSION_SETUP and TREE_CONNECT, then one request at a time.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -29,17 +29,15 @@ use crate::object::TransferLimits;
 use crate::rpc::Identity;
 use crate::target::{Protection, Target, Version};
 
-/// Time that a request may take.
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
-/// Longest frame accepted.
 const FRAME_MAX: u32 = (8 << 20) + 4096;
-/// Most bytes of a READ or WRITE.
+/// Bounds the bytes of a READ or WRITE.
 const TRANSFER_MAX: u32 = 8 << 20;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Reply<'a> {
     pub header: Header,
-    /// The message, from its header on.
+    /// Starts at the header.
     pub bytes: &'a [u8],
 }
 
@@ -48,7 +46,6 @@ impl<'a> Reply<'a> {
         Ok(T::decode(&mut Reader::starting_at(self.bytes, HEADER_SIZE))?)
     }
 
-    /// This reply, or an error if its status is one.
     pub fn succeeded(self, doing: impl FnOnce() -> String) -> Result<Self, Error> {
         match self.header.status {
             status if status.is_error() => {
@@ -59,7 +56,6 @@ impl<'a> Reply<'a> {
     }
 }
 
-/// A connection to a share, for one request at a time.
 #[derive(Debug)]
 pub struct Session {
     stream: TcpStream,
@@ -68,16 +64,16 @@ pub struct Session {
     frame: Vec<u8>,
     limits: TransferLimits,
     signing_algorithm: SigningAlgorithm,
-    /// The hash of all messages of the set-up so far, MS-SMB2 §3.2.5.2.
+    /// The hash of all setup messages so far, MS-SMB2 §3.2.5.2.
     preauth: Preauth,
-    /// One value for all connections of a client.
+    /// Shared by all connections of a client.
     client_guid: Guid,
     /// `Session.SigningKey`, which signs the binding of a further connection.
     signing_key: Option<Arc<signing::Key>>,
 }
 
 impl Session {
-    /// Connects as client `number` of a load, logs in, and connects to the share.
+    /// Connects as client `number`, logs in, and connects to the share.
     pub fn open(target: &Target, number: usize, identity: &Identity) -> Result<Self, Error> {
         let protection = protection(target)?;
         let mut session = Self::connect(target, number, identity, Guid(random()?))?;
@@ -95,7 +91,6 @@ impl Session {
         Ok(session)
     }
 
-    /// Opens connections of client `number`, with one session for all of them.
     pub fn open_channels(
         target: &Target,
         number: usize,
@@ -110,9 +105,9 @@ impl Session {
         Ok(channels)
     }
 
-    /// Adds a connection to this session, a channel, which shares the session's id, trees and opens (MS-SMB2
-    /// §3.2.4.1.7). The client signs the binding with the session's key and logs in again; then the channel has a
-    /// signing key of its own (§3.2.5.3.3).
+    /// Adds a connection (channel) that shares the session's id, trees and opens (MS-SMB2 §3.2.4.1.7). The
+    /// client signs the binding with the session's key and logs in again. The channel then has a signing key
+    /// of its own (§3.2.5.3.3).
     fn add_channel(&self, target: &Target, number: usize, identity: &Identity) -> Result<Self, Error> {
         let protection = protection(target)?;
         let mut added = Self::connect(target, number, identity, self.client_guid)?;
@@ -153,17 +148,15 @@ impl Session {
         })
     }
 
-    /// The limits from NEGOTIATE.
     pub fn limits(&self) -> TransferLimits {
         self.limits
     }
 
-    /// The connection, for a caller that drives it itself.
     pub fn into_parts(self) -> (TcpStream, Channel) {
         (self.stream, self.channel)
     }
 
-    /// Makes a request that moves `moved` bytes, and waits for the reply, which may be an error.
+    /// Makes a request that moves `moved` bytes. The reply may be an error.
     pub fn call(
         &mut self,
         command: Command,
@@ -191,7 +184,7 @@ impl Session {
         self.stream.write_all(&self.request).map_err(Error::io("send a request"))
     }
 
-    /// Waits for the reply to the only request in flight.
+    /// Expects a single request in flight.
     fn reply_to(&mut self, command: Command) -> Result<Reply<'_>, Error> {
         let length = loop {
             self.receive()?;
@@ -219,7 +212,7 @@ impl Session {
         self.stream.read_exact(&mut self.frame).map_err(Error::io("receive a response"))
     }
 
-    /// NEGOTIATE of 3.1.1 with one algorithm of each kind.
+    /// Offers one algorithm of each kind of 3.1.1.
     fn negotiate(&mut self, protection: Protection, has_channels: bool) -> Result<(), Error> {
         let salt = random::<32>()?;
         let mut contexts =
@@ -267,7 +260,7 @@ impl Session {
         self.preauth.update(&self.frame);
     }
 
-    /// Logs in by NTLM: creates a session, or binds a channel to the session whose key is `bound_by`.
+    /// Logs in by NTLM. Creates a session, or binds a channel to the session whose key is `bound_by`.
     fn log_in(
         &mut self,
         protection: Protection,
@@ -319,8 +312,8 @@ impl Session {
         Ok(LoggedIn { signing, session_key, preauth: self.preauth.clone() })
     }
 
-    /// A step of SESSION_SETUP. The request is signed where it binds a channel. Responses are not verified here: the
-    /// signature of the last one covers them, since its key derives from the hash of all messages.
+    /// A step of SESSION_SETUP. A request that binds a channel is signed. Responses are not verified here:
+    /// the signature of the last one covers them, since its key derives from the hash of all messages.
     fn session_setup(
         &mut self,
         bound_by: Option<&Arc<signing::Key>>,
@@ -355,9 +348,9 @@ impl Session {
     }
 }
 
-/// The signing algorithm, if the server accepts the requested protection. A server that names none signs with AES-CMAC
-/// (MS-SMB2 §3.2.5.2), as Windows did before Server 2022 and Samba before 4.15. That is accepted where only the login
-/// is signed.
+/// The signing algorithm, if the server accepts the requested protection. A server that names no algorithm
+/// signs with AES-CMAC (MS-SMB2 §3.2.5.2), as Windows before Server 2022 and Samba before 4.15 do. The client
+/// accepts this only where nothing but the login is signed.
 fn negotiated_signing(
     protection: Protection,
     response: &NegotiateResponse<'_>,
@@ -389,7 +382,7 @@ fn negotiated_signing(
     )))
 }
 
-/// The reply unless it is an error. Names encryption as a possible cause, since servers report its absence as
+/// Fails for an error reply. The error names encryption as a possible cause: servers report its absence as
 /// ACCESS_DENIED.
 fn check_admitted(reply: Reply<'_>, protection: Protection, doing: String) -> Result<Reply<'_>, Error> {
     if reply.header.status == NtStatus::ACCESS_DENIED && cipher(protection).is_none() {
@@ -400,7 +393,7 @@ fn check_admitted(reply: Reply<'_>, protection: Protection, doing: String) -> Re
     reply.succeeded(|| doing)
 }
 
-/// Fails if nothing is encrypted although `party` wants encryption.
+/// Fails if `party` wants encryption and the target has none.
 fn check_sealed(protection: Protection, party: &str) -> Result<(), Error> {
     match cipher(protection) {
         Some(_) => Ok(()),
@@ -408,16 +401,15 @@ fn check_sealed(protection: Protection, party: &str) -> Result<(), Error> {
     }
 }
 
-/// The keys of a login.
 struct LoggedIn {
-    /// The key of the session, or of the channel added.
+    /// The key of the session or of the added channel.
     signing: Arc<signing::Key>,
     session_key: SessionKey,
     preauth: Preauth,
 }
 
 impl LoggedIn {
-    /// The encryption keys, the same on all connections of the session.
+    /// All connections of the session share these keys.
     fn sealing(&self, cipher: Cipher) -> Result<Keys, Error> {
         let source = key_source(&self.session_key, &self.preauth);
         let keys = source.client_to_server(cipher).zip(source.server_to_client(cipher));
@@ -439,7 +431,6 @@ fn protection(target: &Target) -> Result<Protection, Error> {
     }
 }
 
-/// Names a SESSION_SETUP in errors.
 fn describe_setup(target: &Target, is_binding: bool) -> String {
     let user = target.user.as_deref().unwrap_or_default();
     match is_binding {
@@ -455,7 +446,7 @@ fn refused(refusal: identity::Refusal) -> Error {
     Error::Protocol(format!("logging in: {refusal}"))
 }
 
-/// The credentials of `USER` or `DOMAIN\USER`.
+/// Splits `DOMAIN\USER`.
 fn credentials(target: &Target, identity: &Identity) -> Result<Credentials, Error> {
     let user_name = target.user.as_deref().unwrap_or_default();
     let nt_hash = identity.nt_hash.ok_or_else(|| {

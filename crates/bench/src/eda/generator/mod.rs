@@ -1,4 +1,4 @@
-//! The load of processes that share a connection.
+//! The load of the processes that share a connection.
 
 use std::collections::VecDeque;
 
@@ -21,35 +21,27 @@ use crate::pattern::Payload;
 
 pub(super) const WORKERS_MAX: usize = 1 << 14;
 
-/// A process on its connection.
 #[derive(Debug)]
 pub(super) struct Worker {
     pub(super) process: Process,
-    /// The number of the process among those of all job sets.
+    /// Unique among all job sets.
     pub(super) number: u64,
-    /// Operations in the window that succeeded.
     pub(super) good: u64,
-    /// The number of WRITEs, which makes their data differ.
+    /// Counts WRITEs, so that their data differ.
     generation: u32,
-    /// The index of the buffer of the WRITE in flight.
     payload: Option<usize>,
     in_flight: bool,
-    /// The time since which the process has been idle.
     idle_since: u64,
 }
 
-/// The protocol of a connection, with the state that its calls need.
 #[derive(Debug)]
 pub(super) enum Dialect {
     V3(Headers),
-    /// With the slot of each worker.
     V4(Encoder, Vec<OwnerSlot>),
-    /// With the call in flight of each worker.
     Smb(Vec<InFlight>),
 }
 
 impl Dialect {
-    /// The result of a call of this kind, which the worker has made.
     fn decode<'a>(
         &'a mut self,
         kind: CallKind,
@@ -66,15 +58,12 @@ impl Dialect {
     }
 }
 
-/// The processes of a connection, with a slot for each.
 #[derive(Debug)]
 pub(super) struct ProcessGenerator {
     pub(super) workers: Vec<Worker>,
-    /// Operations in the window without a call.
     pub(super) absorbed: u64,
     client: usize,
     dialect: Dialect,
-    /// Unused payload buffers.
     free: Vec<usize>,
     awaiting_credits: VecDeque<usize>,
     transfer_max: usize,
@@ -88,7 +77,7 @@ impl Worker {
         Self { process, number, good: 0, generation, payload: None, in_flight: false, idle_since: 0 }
     }
 
-    /// The share of its rate that the process reached in a window of this many nanoseconds, in thousandths.
+    /// The achieved share of the process's rate in a window of this many nanoseconds, in thousandths.
     pub(super) fn share(&self, window: u64) -> u32 {
         let wanted = u128::from(self.process.population().role.rate) * u128::from(window);
         let share = u128::from(self.good) * 1000 * u128::from(SECOND_NS) / wanted.max(1);
@@ -108,7 +97,6 @@ impl ProcessGenerator {
         Self { workers, absorbed: 0, client, dialect, free, awaiting_credits: starved, transfer_max, seed }
     }
 
-    /// Resets the counts; returns the workers.
     pub(super) fn restart(&mut self) -> &mut [Worker] {
         self.absorbed = 0;
         for worker in &mut self.workers {
@@ -117,7 +105,6 @@ impl ProcessGenerator {
         &mut self.workers
     }
 
-    /// Handles an event: sends a call, or arms the timer of the worker's next operation.
     fn handle_event(&mut self, index: usize, event: Event, calls: &mut Calls, context: &mut RunContext) {
         let mut tidies = false;
         match event {
@@ -145,6 +132,7 @@ impl ProcessGenerator {
         }
         let worker = &mut self.workers[index];
         worker.idle_since = context.now;
+        // A failed operation may leave a file open.
         if worker.process.release(context.is_ending()) {
             return self.send(index, calls);
         }
@@ -159,7 +147,6 @@ impl ProcessGenerator {
         context.arm(due, index);
     }
 
-    /// Sends the process's call, at once or when its credits suffice.
     fn send(&mut self, index: usize, calls: &mut Calls) {
         self.workers[index].in_flight = true;
         if self.awaiting_credits.is_empty() && self.affords(index, calls) {
@@ -169,13 +156,13 @@ impl ProcessGenerator {
         }
     }
 
-    /// Whether the credits of SMB suffice for the process's call.
+    /// Only SMB has credits.
     fn affords(&self, index: usize, calls: &Calls) -> bool {
         let charge = || smb::call::charge(&self.workers[index].process.call());
         calls.channel().is_none_or(|channel| channel.affords(charge()))
     }
 
-    /// Sends the waiting calls for which credits suffice now.
+    /// Sends waiting calls in order while credits suffice.
     fn issue_waiting(&mut self, calls: &mut Calls) -> Result<(), Error> {
         while let Some(&index) = self.awaiting_credits.front() {
             if self.affords(index, calls) {
@@ -225,16 +212,16 @@ impl ProcessGenerator {
         worker.payload = payload.map(|(buffer, _)| buffer);
     }
 
-    /// Schedules a repetition of the call, unless the load is ending.
+    /// Repeats the call later, unless the load is ending.
     fn defer(&mut self, index: usize, calls: &mut Calls, context: &mut RunContext) {
         if !context.is_ending() {
             return context.arm(context.now + RETRY_NS, self.workers.len() + index);
         }
+        // Timers are gone after the load's end, so a repetition would never begin.
         self.workers[index].process.abandon_call();
         self.clean_up(index, calls);
     }
 
-    /// Closes the open files of a worker that makes no further operation.
     fn clean_up(&mut self, index: usize, calls: &mut Calls) {
         if self.workers[index].process.release(true) {
             self.send(index, calls);
@@ -276,6 +263,7 @@ impl Generator for ProcessGenerator {
         context: &mut RunContext,
     ) -> Result<(), Error> {
         let worker = &mut self.workers[index];
+        // The call is answered, so another worker may overwrite the buffer.
         self.free.extend(worker.payload.take());
         worker.in_flight = false;
         let call = worker.process.call();

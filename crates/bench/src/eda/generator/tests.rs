@@ -32,7 +32,6 @@ struct Rig {
     generator: ProcessGenerator,
     calls: Calls,
     context: RunContext,
-    /// Bytes of the calls that the test has read.
     looked: usize,
     answered: u32,
 }
@@ -44,7 +43,6 @@ impl Rig {
         Self::with(Version::V41, dialect, 1, Calls::new(4, 4))
     }
 
-    /// A rig with several processes, in another version.
     fn with(version: Version, dialect: Dialect, processes: usize, mut calls: Calls) -> Self {
         let handle = |number: u8| Handle::from(FileHandle(&[number]));
         let process = || {
@@ -62,13 +60,12 @@ impl Rig {
         Self { generator, calls, context: RunContext::new(counters), looked: 0, answered: 0 }
     }
 
-    /// Fires a timer at a moment.
     fn due(&mut self, timer: usize, now: u64) {
         self.context.now = now;
         self.generator.begin(timer, now, &mut self.calls, &mut self.context);
     }
 
-    /// The calls since the last look, each by its last operation besides GETATTR and ACCESS.
+    /// The calls since the last look. Each is named by its last operation besides GETATTR and ACCESS.
     fn sent(&mut self) -> Vec<Op> {
         let unsent = self.calls.unsent();
         let is_main = |op: &Op| ![Op::GETATTR, Op::ACCESS].contains(op);
@@ -78,7 +75,6 @@ impl Rig {
         sent
     }
 
-    /// Answers the call in flight at a moment.
     fn answer(&mut self, now: u64, status: Status, results: &[OpReply<'_>]) {
         self.context.now = now;
         self.answered += 1;
@@ -101,7 +97,6 @@ impl Rig {
         self.answer(now, Status::OK, &[open, OpReply::Access(Result4::Ok(access)), attributes()]);
     }
 
-    /// Answers the READ or WRITE in flight.
     fn moved(&mut self, now: u64) {
         let process = &self.generator.workers[0].process;
         match process.payload() {
@@ -121,7 +116,7 @@ impl Rig {
     }
 }
 
-/// The file of the READ in flight: handles are the files' numbers.
+/// Handles are the files' numbers.
 fn read_file(process: &Process) -> u32 {
     match process.call() {
         Call::Read(arguments) => arguments.file.0[0].into(),
@@ -205,7 +200,7 @@ fn call_deferred_at_the_end_is_abandoned_and_file_closed() {
     assert_eq!(rig.context.counters.done.0, 0);
 }
 
-/// A call of a process over SMB costs at least one credit.
+/// A call over SMB costs at least one credit.
 #[test]
 fn calls_over_smb_wait_for_credits() {
     for (credits, sent) in [(0, 0), (1, 1), (2, 2)] {

@@ -41,28 +41,26 @@ use crate::pattern::{self, FileOffset};
 
 /// Lifetime of cached attributes, in nanoseconds (`actimeo=600`).
 pub(super) const ATTRIBUTES_KNOWN_NS: u64 = 600_000_000_000;
-/// Bytes of a unit of data that names its place.
+/// Each unit of this many bytes names its place.
 pub(super) const UNIT: usize = 4096;
 
-/// The parameters of a process's calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Settings {
     pub version: Version,
-    /// Largest READ, a multiple of 4 KiB.
+    /// A multiple of 4 KiB.
     pub read_max: u32,
-    /// Largest WRITE, a multiple of 4 KiB.
+    /// A multiple of 4 KiB.
     pub write_max: u32,
-    /// The stability of WRITEs.
     pub stable: StableHow,
     pub attribute_cache: bool,
-    /// Bytes of the calls into which sequential operations are gathered, a multiple of 4 KiB; without it, each
+    /// Sequential operations are gathered into calls of this many bytes, a multiple of 4 KiB. `None`: each
     /// operation has its own calls.
     pub gather: Option<u32>,
 }
 
 #[cfg(test)]
 impl Settings {
-    /// Settings with cached attributes and long calls.
+    /// Caches attributes and makes long calls.
     pub(super) const fn cached(version: Version) -> Self {
         let (read_max, write_max) = (1 << 20, 1 << 20);
         let (stable, attribute_cache, gather) = (StableHow::Unstable, true, None);
@@ -70,16 +68,14 @@ impl Settings {
     }
 }
 
-/// The consequence of a beginning or a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Event {
-    /// [`Process::call`] must be sent.
+    /// The caller must send [`Process::call`].
     Call,
     Completed(Completed),
-    /// The operation failed; the process continues with the next.
+    /// The operation failed. The process continues with the next one.
     Failed {
         operation: &'static str,
-        /// The status, or another error.
         what: String,
         detail: String,
     },
@@ -87,27 +83,23 @@ pub(super) enum Event {
     CleanedUp,
 }
 
-/// A successful operation. Times are nanoseconds.
+/// Times are in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Completed {
     pub operation: Operation,
-    /// Time from the first call to the last reply.
+    /// From the first call to the last reply.
     pub service: u64,
-    /// Time from the due time to the last reply.
+    /// From the due time to the last reply.
     pub response: u64,
     pub bytes: u32,
-    /// Calls of the operation; none if the client knew the answer.
+    /// 0 if the client knew the answer.
     pub calls: u32,
 }
 
-/// The object of an operation.
 #[derive(Clone, Copy, Debug)]
 enum Object {
-    /// A file of the layout.
     File(usize),
-    /// An empty file in the scratch directory.
     Spare(u32),
-    /// A directory in the scratch directory.
     Directory(u32),
 }
 
@@ -128,9 +120,8 @@ enum Step {
     Remove,
     Rmdir,
     Open,
-    /// CLOSE at the end of an operation.
     Close,
-    /// CLOSE of a file without an operation.
+    /// Outside of any operation.
     CloseIdle,
 }
 
@@ -139,25 +130,23 @@ pub(super) struct Process {
     settings: Settings,
     schedule: Schedule,
     population: Population,
-    /// The next operation of the schedule.
     next: Planned,
-    /// The current operation.
     planned: Planned,
     step: Step,
     object: Object,
     name: Name,
     opens: Opens,
-    /// The slot of the file that is being closed.
+    /// The slot of the file that is closing.
     closing: usize,
     sent: u64,
     offset: u64,
     length: u32,
     moved: u32,
-    /// Bytes of the operation; gathered calls have other lengths.
+    /// Bytes of the operation. Gathered calls have other lengths.
     bytes: u32,
     calls: u32,
     verf: Option<WriteVerf>,
-    /// Changes of the server's verifier: it restarted, and uncommitted data may be lost.
+    /// Changes of the server's verifier. After such a restart, uncommitted data may be lost.
     pub restarts: u64,
 }
 
@@ -186,7 +175,7 @@ impl Process {
         }
     }
 
-    /// Restarts with `schedule` and without cached attributes.
+    /// Restarts without cached attributes.
     pub(super) fn restart(&mut self, schedule: Schedule) {
         self.schedule = schedule;
         self.next = self.schedule.next_planned();
@@ -225,8 +214,8 @@ impl Process {
         }
     }
 
-    /// Begins to close an idle file: after a failed operation, or a stream's file at the end of the load. No call may
-    /// be in flight.
+    /// Begins to close an idle file: one of a failed operation, or a stream's file at the end of the load. No
+    /// call may be in flight. Returns false if no such file is open.
     pub(super) fn release(&mut self, is_ending: bool) -> bool {
         let Some(place) = self.opens.first(if is_ending { OPEN_SLOTS } else { 1 }) else { return false };
         self.closing = place;
@@ -234,14 +223,14 @@ impl Process {
         true
     }
 
-    /// Gives up the repetition of a deferred call.
+    /// Drops a deferred call that will not be repeated.
     pub(super) fn abandon_call(&mut self) {
         if matches!(self.step, Step::Close | Step::CloseIdle) {
             self.opens.clear(self.closing);
         }
     }
 
-    /// Begins to remove a surplus directory, if there is one. No call may be in flight.
+    /// Begins to remove a surplus directory. No call may be in flight. Returns false if there is none.
     pub(super) fn remove_surplus(&mut self) -> bool {
         let Some(serial) = self.population.surplus() else { return false };
         (self.object, self.name) = (Object::Directory(serial), Name::new(b'd', serial));
@@ -249,7 +238,6 @@ impl Process {
         true
     }
 
-    /// The call to be sent, or in flight.
     pub(super) fn call(&self) -> Call<'_> {
         let (object, what) = (self.handle().wire(), self.operand());
         match self.step {
@@ -297,7 +285,6 @@ impl Process {
         }
     }
 
-    /// The open file of the call.
     pub(super) fn open_id(&self) -> Option<OpenId> {
         let place = match self.step {
             Step::Close | Step::CloseIdle => self.closing,
@@ -306,16 +293,15 @@ impl Process {
         self.opens.get(place).map(|open| open.id)
     }
 
-    /// The position and length of a WRITE's data.
     pub(super) fn payload(&self) -> Option<(FileOffset, u32)> {
         let (_, count) = self.extent();
         (self.step == Step::Write).then(|| (self.position(), count))
     }
 
-    /// Takes the result of the call in flight.
+    /// Handles the result of the call in flight.
     ///
     /// # Errors
-    /// What no server may send, or data that belongs elsewhere.
+    /// The result violates the protocol, or contains data of another place.
     pub(super) fn complete(&mut self, result: CallResult<'_>, now: u64) -> Result<Event, Error> {
         match self.check(result) {
             Ok(()) => {
@@ -374,7 +360,7 @@ impl Process {
         })
     }
 
-    /// Chooses the object and the extent of the operation.
+    /// Sets the extent of the operation too. `None` if no such object exists.
     fn choose_object(&mut self) -> Option<Object> {
         let Planned { operation, bytes, draw, .. } = self.planned;
         let files = &mut self.population;
@@ -419,7 +405,7 @@ impl Process {
         })
     }
 
-    /// The first call of an operation; `None` if the client knows the answer.
+    /// `None` if the client knows the answer.
     fn first_step(&self, now: u64) -> Option<Step> {
         let Settings { version, attribute_cache: cached, .. } = self.settings;
         let operation = self.planned.operation;
@@ -431,6 +417,7 @@ impl Process {
         match operation {
             Operation::Stat if is_fresh => None,
             Operation::Access if is_fresh && file.is_some_and(|file| file.access_known) => None,
+            // SMB opens the file by its path, so it needs no LOOKUP.
             Operation::Stat if !cached && !version.is_smb() => Some(Step::Lookup),
             Operation::ReadFile | Operation::WriteFile if !cached => Some(Step::Getattr),
             Operation::Stat => Some(Step::Getattr),
@@ -448,7 +435,7 @@ impl Process {
         }
     }
 
-    /// The first step of a data operation after OPEN; `None` where gathering leaves nothing to call.
+    /// The first step of a data operation after OPEN. `None` if gathering leaves nothing to send.
     fn transfer(&self) -> Option<Step> {
         match self.planned.operation {
             Operation::WriteFile => Some(self.filling()),
@@ -458,7 +445,7 @@ impl Process {
         }
     }
 
-    /// The call that follows the current one.
+    /// `None` ends the operation.
     fn following(&self) -> Option<Step> {
         let next = match self.step {
             Step::Rmdir | Step::CloseIdle => return None,
@@ -486,7 +473,7 @@ impl Process {
         next.or_else(|| self.closing())
     }
 
-    /// The CLOSE that ends an operation; a stream's file closes at its end.
+    /// A stream's file stays open until its end.
     fn closing(&self) -> Option<Step> {
         let place = open_slot_of(self.planned.operation);
         let ends = self
@@ -495,7 +482,6 @@ impl Process {
         (self.opens.get(place).is_some() && ends).then_some(Step::Close)
     }
 
-    /// The first step of write-file after OPEN.
     fn filling(&self) -> Step {
         match self.file() {
             Some(file) if file.content == Content::Full => Step::Truncate,
@@ -503,7 +489,6 @@ impl Process {
         }
     }
 
-    /// Checks the result against the call.
     fn check(&mut self, result: CallResult<'_>) -> Result<(), Fault> {
         match result {
             CallResult::Read { count, data, eof } => self.check_read(count, data, eof),
@@ -558,7 +543,6 @@ impl Process {
         }
     }
 
-    /// Updates the files by a result.
     fn apply(&mut self, result: CallResult<'_>, now: u64) {
         if matches!(self.step, Step::Close | Step::CloseIdle) {
             return self.opens.clear(self.closing);
@@ -598,9 +582,11 @@ impl Process {
         file.known_until = now + ATTRIBUTES_KNOWN_NS;
         match self.step {
             Step::Access | Step::Open => file.access_known = true,
+            // A new mode changes the permissions.
             Step::Chmod => file.access_known = false,
             Step::Truncate => {
                 file.content = Content::Empty;
+                // The front, because the last WRITE of this operation removes the front entry.
                 files.empty.push_front(index);
             }
             Step::Write if whole && self.planned.operation == Operation::WriteFile => {
@@ -630,7 +616,7 @@ impl Process {
         }
     }
 
-    /// The cursor of a sequential operation.
+    /// `None` unless the operation is sequential.
     fn cursor(&self) -> Option<Cursor> {
         match self.planned.operation {
             Operation::SequentialRead => Some(self.population.reading),
@@ -639,7 +625,6 @@ impl Process {
         }
     }
 
-    /// The stream of a sequential operation.
     fn stream(&mut self) -> Option<&mut Cursor> {
         match self.planned.operation {
             Operation::SequentialRead => Some(&mut self.population.reading),
@@ -655,7 +640,7 @@ impl Process {
         }
     }
 
-    /// The object's handle. Objects in the scratch directory are used by name only.
+    /// Objects in the scratch directory are used by name only.
     fn handle(&self) -> &Handle {
         self.file().map_or(&self.population.scratch, |file| &file.handle)
     }
@@ -674,7 +659,6 @@ impl Process {
         (self.offset + u64::from(self.moved), (self.length - self.moved).min(max))
     }
 
-    /// The position of the READ's or WRITE's data.
     fn position(&self) -> FileOffset {
         let Object::File(file) = self.object else { return FileOffset { file: 0, offset: 0 } };
         let file = self.population.number + u32::try_from(file).unwrap_or(0);

@@ -10,14 +10,13 @@ use nfs_wire::v4::{ShareAccess, Stateid};
 const SETTINGS: Settings = Settings::cached(Version::V41);
 const VERF: WriteVerf = [7; 8];
 
-/// A process whose files have handles 0, 1, …, and its calls.
+/// Files have handles 0, 1, …
 struct Stepped {
     process: Process,
     /// The seqid of the last stateid.
     opened: u32,
-    /// The calls by operation of NFSv4, each with the seqid of its stateid.
+    /// NFSv4 operations, each with the seqid of its stateid.
     calls: Vec<(String, u32)>,
-    /// The indexes of refused calls.
     refused: Vec<usize>,
 }
 
@@ -31,7 +30,7 @@ impl Stepped {
         Self { process, opened: 0, calls: Vec::new(), refused: Vec::new() }
     }
 
-    /// Runs an operation on file `draw`; returns its calls.
+    /// Uses file `draw`. Returns the calls.
     fn does(&mut self, operation: Operation, draw: u64, commits: bool) -> Vec<(String, u32)> {
         self.calls.clear();
         self.process.next = Planned { due: 0, operation, bytes: operation.bytes(draw), commits, draw };
@@ -47,7 +46,6 @@ impl Stepped {
         self.calls.clone()
     }
 
-    /// Closes the open files; returns the calls.
     fn releases(&mut self, is_ending: bool) -> Vec<(String, u32)> {
         self.calls.clear();
         while self.process.release(is_ending) {

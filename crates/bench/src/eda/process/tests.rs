@@ -16,7 +16,7 @@ const NOW: u64 = 5_000_000;
 const CACHED: Settings = Settings::cached(Version::V3);
 const UNCACHED: Settings = Settings { attribute_cache: false, ..CACHED };
 
-/// A process whose files have handles 0, 1, …, its directories 100, 101, …, the scratch directory 99.
+/// Files have handles 0, 1, …, directories 100, 101, …, the scratch directory 99.
 fn process(role: &'static Role, settings: Settings) -> Process {
     let handle = |number: u8| Handle::from(FileHandle(&[number]));
     let directories = (100..).take(role.directories).map(handle).collect();
@@ -25,14 +25,13 @@ fn process(role: &'static Role, settings: Settings) -> Process {
     Process::new(settings, Schedule::new(role, 1, 0), population)
 }
 
-/// Begins this operation on file `draw`, half a millisecond late.
+/// Uses file `draw`; half a millisecond late.
 fn begin(process: &mut Process, operation: Operation, draw: u64) -> Event {
     let (due, bytes) = (NOW - 500_000, operation.bytes(draw));
     process.next = Planned { due, operation, bytes, commits: false, draw };
     process.begin(NOW)
 }
 
-/// Answers the call in flight a millisecond after the beginning.
 fn answer(process: &mut Process, reply: &impl Encode) -> Event {
     answer_at(process, &reply.to_bytes(), NOW + 1_000_000).unwrap()
 }
@@ -269,7 +268,7 @@ fn streams_go_on_to_the_end_of_a_file_and_into_another() {
     };
 }
 
-/// Runs sequential operations to the end of a file; returns offset and bytes of each call.
+/// Runs to the end of a file. Returns offset and bytes of each call.
 fn stream(operation: Operation, gather: u32, commits: bool) -> Vec<(u64, u32)> {
     let mut process = process(&BACKEND, Settings { gather: Some(gather), ..CACHED });
     let (mut calls, mut moved) = (Vec::new(), 0);
@@ -352,7 +351,6 @@ fn bad_replies_fail_the_operation_or_end_the_run() {
     assert!(ends(&data(32 << 10, position)).contains("count 32768"));
 }
 
-/// A successful reply to the call in flight.
 fn reply_to(process: &Process) -> Vec<u8> {
     match process.call() {
         Call::Getattr(_) => good(attributes()).to_bytes(),
@@ -367,7 +365,7 @@ fn reply_to(process: &Process) -> Vec<u8> {
     }
 }
 
-/// Runs the next operation `late` after its due time, and removes surplus directories; returns its description.
+/// Runs the next operation `late` after its due time, and removes surplus directories. Returns a description.
 fn step(process: &mut Process, late: u64) -> (u64, Operation, Vec<u8>, String) {
     let now = process.due() + late;
     let mut event = process.begin(now);

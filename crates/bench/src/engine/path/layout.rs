@@ -15,15 +15,13 @@ use crate::fio::{Running, Tool};
 use crate::job::Job;
 use crate::private_dir::{PrivateDir, remove_empty};
 
-/// The directory for incomplete files: a file is moved to its name when it is complete.
+/// The directory for incomplete files. A complete file moves to its final name.
 const UNFINISHED: &str = "unfinished";
-/// The file that tests whether the page cache can be bypassed.
+/// Tests whether the page cache can be bypassed.
 const PROBE: &str = "plimsoll-direct";
 const SAMPLE: usize = 4096;
-/// Interval between checks for the files.
 const POLL: Duration = Duration::from_millis(100);
 
-/// Creates the missing files of a job, and reads all files if the job wants them cached.
 pub(super) fn lay_out(
     directory: &PrivateDir,
     job: &Job,
@@ -50,7 +48,7 @@ pub(super) fn lay_out(
     Ok(())
 }
 
-/// Writes files under temporary names, and renames complete ones.
+/// Writes under temporary names, and renames complete files.
 fn make(
     directory: &PrivateDir,
     missing: &[String],
@@ -74,7 +72,7 @@ fn make(
     remove_unfinished(directory)
 }
 
-/// Whether a file can be opened with `O_DIRECT`.
+/// Whether the file system accepts `O_DIRECT`.
 pub(super) fn takes_direct(directory: &PrivateDir) -> Result<bool, Error> {
     // An interrupted run may have left the file.
     directory.remove(PROBE)?;
@@ -84,7 +82,7 @@ pub(super) fn takes_direct(directory: &PrivateDir) -> Result<bool, Error> {
     Ok(opened.is_ok())
 }
 
-/// Removes the files of layouts and nothing else; returns whether the directory is empty.
+/// Removes only files of layouts. Returns whether the directory is empty.
 pub(super) fn remove_files(directory: &PrivateDir) -> Result<bool, Error> {
     remove_unfinished(directory)?;
     directory.remove(PROBE)?;
@@ -95,7 +93,6 @@ pub(super) fn remove_files(directory: &PrivateDir) -> Result<bool, Error> {
     Ok(others.is_empty())
 }
 
-/// Removes the files of an interrupted layout.
 fn remove_unfinished(directory: &PrivateDir) -> Result<(), Error> {
     let Some(unfinished) = PrivateDir::existing(directory.fd(), directory.path(), UNFINISHED)? else {
         return Ok(());
@@ -111,7 +108,7 @@ fn remove_unfinished(directory: &PrivateDir) -> Result<(), Error> {
     Err(Error::Plan(format!("{path} has something in it that is not of the benchmark: move it elsewhere")))
 }
 
-/// Bytes of the files of earlier runs.
+/// Includes files of earlier runs.
 pub(super) fn held_bytes(directory: &PrivateDir) -> Result<u64, Error> {
     let names = directory.names()?;
     let found = names.iter().filter_map(|name| directory.stat(name.to_str()?));
@@ -144,12 +141,12 @@ fn check_room(directory: &PrivateDir, missing: &[String], size: u64) -> Result<(
     Ok(())
 }
 
-/// Allocated bytes of a file, which grow while it is written.
+/// Allocated bytes, which grow while fio writes the file.
 fn allocated(directory: &PrivateDir, file: &str) -> u64 {
     directory.stat(file).map_or(0, |found| u64::try_from(found.st_blocks).unwrap_or(0) * 512)
 }
 
-/// Waits for a fio that must succeed, and whose figures do not matter.
+/// Waits for a fio whose figures do not matter. Fails if fio fails.
 fn finish(mut running: Running, doing: &str, look: &mut dyn FnMut()) -> Result<(), Error> {
     while !running.is_over()? {
         thread::sleep(POLL);

@@ -35,28 +35,24 @@ use crate::private_dir::{PrivateDir, descriptor_path, remove_empty};
 use nfs::{Counters, History};
 use plan::Access;
 
-/// The directory of the files.
 const FILES: &str = "plimsoll-bench";
-/// fio's engines with more than one operation in flight, in the order of preference.
+/// fio's asynchronous engines, the preferred one first.
 const ENGINES: [&str; 2] = ["libaio", "io_uring"];
-/// Interval between checks whether fio has ended or must stop.
 const POLL: Duration = Duration::from_millis(20);
-/// Time after the window for fio's operations in flight and its last fsync.
+/// Bounds fio's operations in flight and its last fsync after the window.
 const DRAIN_MAX: Duration = Duration::from_secs(600);
-/// Time in which fio must end after a signal.
+/// fio must end within this time after a signal.
 const END_MAX: Duration = Duration::from_secs(20);
-/// The share of reads answered by the client's memory from which they do not count as the server's.
+/// Reads count as the server's if the client's memory answers a smaller share.
 const UNCACHED_BELOW: f64 = 0.01;
 
 #[derive(Debug)]
 pub struct Path {
-    /// The directory, opened once; all work is done below this descriptor.
+    /// Opened once. All work happens below this descriptor.
     base: OwnedFd,
-    /// The path for messages.
     directory: PathBuf,
     tool: Tool,
     mount: MountFacts,
-    /// The name of the mount among several that are compared.
     case: Option<String>,
     prepared: Option<Prepared>,
 }
@@ -69,7 +65,7 @@ struct Prepared {
 }
 
 impl Path {
-    /// An engine for an existing directory, on any mount.
+    /// Accepts an existing directory on any mount.
     ///
     /// # Errors
     /// The target is not a directory, or fio is not installed.
@@ -89,18 +85,16 @@ impl Path {
         Ok(Self { base, directory, tool, mount, case: None, prepared: None })
     }
 
-    /// Names the directory as one of several mounts that are compared. Their options differ on purpose, so they are
+    /// Names the directory as one of several compared mounts. Their options differ on purpose, so they cause
     /// no caveat.
     pub fn as_case(self, name: &str) -> Self {
         Self { case: Some(name.to_owned()), ..self }
     }
 
-    /// The directory of the files, created if missing.
     fn files(&self) -> Result<PrivateDir, Error> {
         PrivateDir::make(self.base.as_fd(), &self.directory, FILES)
     }
 
-    /// The way in which fio can open files here.
     fn access(&self, files: &PrivateDir) -> Result<Access, Error> {
         let engine = ENGINES.into_iter().find(|engine| self.tool.has_engine(engine));
         let engine = engine.ok_or_else(|| {
@@ -109,7 +103,7 @@ impl Path {
         Ok(Access { engine, is_direct: layout::takes_direct(files)? })
     }
 
-    /// Caveats about the effects of the mount, which fio's figures do not show.
+    /// Effects of the mount that fio's figures do not show.
     fn caveats(&self, job: &Job, access: Access) -> Vec<Caveat> {
         let mut caveats = Vec::new();
         let mut caveat = |kind, text: String| caveats.push(Caveat::new(kind, text));
@@ -156,7 +150,7 @@ impl Path {
         Ok(part)
     }
 
-    /// Reads the counters of the kernel's client until a load ends, on an NFS mount.
+    /// Samples the counters of the kernel's client until the load ends. `None` for other mounts than NFS.
     fn watch(&self, is_over: &AtomicBool) -> Result<Option<History>, Error> {
         if !mount::is_nfs(&self.mount) {
             return Ok(None);
@@ -169,8 +163,7 @@ impl Path {
         Ok(Some(history))
     }
 
-    /// Waits for the end of a load, reports its progress, and reads the counters of the kernel's client on an NFS
-    /// mount.
+    /// Reports the load's progress, and samples the counters of the kernel's client on an NFS mount.
     fn wait_for_end(&self, running: &mut Running, control: &Control) -> Result<Option<History>, Error> {
         let latest = control.window().1.saturating_add(nanoseconds(DRAIN_MAX));
         let mut history = mount::is_nfs(&self.mount).then(|| History::new(&self.mount.at));
@@ -292,18 +285,16 @@ impl Engine for Path {
     }
 }
 
-/// The counters of the kernel's client at the edges of a part's window.
 fn at_edges<'h>(part: &Part, history: &'h History) -> Option<(&'h Counters, &'h Counters)> {
     let [start, end] = [part.started, part.started + part.seconds].map(|at| count(at * 1e9));
     history.window(start, end)
 }
 
-/// Adds the calls that the kernel's client made in the window of a part.
 fn add_calls(part: &mut Part, history: &History) {
     part.wire = at_edges(part, history).map(|(before, after)| after.calls_since(before)).unwrap_or_default();
 }
 
-/// Adds the caveat that the client's memory answered reads in the window of a part.
+/// Adds a caveat if the client's memory answered reads in the part's window.
 fn add_cached(part: &mut Part, history: &History) {
     let Some((before, after)) = at_edges(part, history) else { return };
     let hits = after.client_hits_since(before).filter(|hits| *hits >= UNCACHED_BELOW);
@@ -313,7 +304,6 @@ fn add_cached(part: &mut Part, history: &History) {
     }));
 }
 
-/// The effect of the client's cache, in words.
 fn client_cache(access: Access) -> &'static str {
     if access.is_direct {
         "bypassed (O_DIRECT)"
@@ -334,7 +324,7 @@ fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A count from a rate; 0 for an invalid one.
+/// 0 for an invalid rate.
 fn count(things: f64) -> u64 {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
     let count = things.round() as u64;

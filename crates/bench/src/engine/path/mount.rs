@@ -10,11 +10,11 @@ use crate::error::Error;
 use crate::mountstats::unescaped;
 
 const MOUNTS: &str = "/proc/self/mountinfo";
-/// Kinds of file systems whose files are presumably not on this host.
+/// Kinds whose files are presumably not on this host.
 const REMOTE: [&str; 12] =
     ["9p", "afs", "beegfs", "ceph", "cifs", "fuse", "gpfs", "lustre", "nfs", "nfs4", "smb3", "virtiofs"];
 
-/// The mount of a path without symbolic links.
+/// `path` must not contain symbolic links.
 pub(in crate::engine) fn of(path: &Path) -> Result<MountFacts, Error> {
     let text = fs::read_to_string(MOUNTS).map_err(Error::io(format!("read {MOUNTS}")))?;
     // The last of several mounts at a place hides the others.
@@ -47,7 +47,7 @@ pub(super) fn is_nfs(mount: &MountFacts) -> bool {
     matches!(mount.kind.as_str(), "nfs" | "nfs4")
 }
 
-/// The number of connections of a mount, and the mount option for it if the mount is remote.
+/// The number of connections. The mount option for it is present if the mount is remote.
 pub(super) fn connections(mount: &MountFacts) -> (usize, Option<&'static str>) {
     let name = match mount.kind.as_str() {
         "nfs" | "nfs4" => "nconnect",
@@ -57,7 +57,7 @@ pub(super) fn connections(mount: &MountFacts) -> (usize, Option<&'static str>) {
     (option(mount, name).and_then(|count| count.parse().ok()).unwrap_or(1), Some(name))
 }
 
-/// Whether the files are on this host: local file systems, and servers with one of its addresses.
+/// Whether the files are on this host: local file systems, and servers with an address of this host.
 pub(super) fn is_co_located(mount: &MountFacts, is_ours: impl Fn(IpAddr) -> bool) -> bool {
     let kind = mount.kind.split('.').next().unwrap_or("");
     if !REMOTE.contains(&kind) {
@@ -66,7 +66,6 @@ pub(super) fn is_co_located(mount: &MountFacts, is_ours: impl Fn(IpAddr) -> bool
     server(mount).is_some_and(is_ours)
 }
 
-/// The address of the mount's server, if known.
 pub(in crate::engine) fn server(mount: &MountFacts) -> Option<IpAddr> {
     option(mount, "addr")?.parse().ok()
 }

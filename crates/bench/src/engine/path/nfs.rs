@@ -8,35 +8,29 @@ use crate::error::Error;
 use crate::mountstats::{Mount, Moved};
 
 const STATISTICS: &str = "/proc/self/mountstats";
-/// Interval between readings while a load runs.
 const EVERY: Duration = Duration::from_millis(50);
 
-/// The counters of a mount while a load runs. The start of fio's window is known only at its end, since fio takes time
-/// to start.
+/// The counters of a mount while a load runs. The start of fio's window is known only at the end, since fio
+/// takes time to start.
 #[derive(Debug)]
 pub(super) struct History {
-    /// The mount point.
     at: String,
-    /// Nanoseconds since 1970 and the counters then, ascending.
+    /// Nanoseconds since 1970, with the counters at that time; ascending.
     samples: Vec<(u64, Counters)>,
 }
 
-/// The counters of a mount at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counters {
-    /// Calls by procedure, without zeros.
     calls: BTreeMap<String, u64>,
     read: u64,
     server_read: u64,
 }
 
 impl History {
-    /// A reader for the mount at `at`.
     pub(super) fn new(at: &str) -> Self {
         Self { at: at.to_owned(), samples: Vec::new() }
     }
 
-    /// Reads the counters at intervals.
     pub(super) fn sample_if_due(&mut self, now: u64) -> Result<(), Error> {
         let last = self.samples.last().map(|(at, _)| Duration::from_nanos(now.saturating_sub(*at)));
         if last.is_none_or(|since| since >= EVERY) {
@@ -45,7 +39,7 @@ impl History {
         Ok(())
     }
 
-    /// The samples next to the start and the end of a window, if there are any.
+    /// The samples nearest to the start and the end of a window.
     pub(super) fn window(&self, start: u64, end: u64) -> Option<(&Counters, &Counters)> {
         let nearest = |wanted: u64| {
             let nearest = self.samples.iter().min_by_key(|(at, _)| at.abs_diff(wanted));
@@ -73,7 +67,6 @@ impl Counters {
         })
     }
 
-    /// Calls since `before`, by procedure, without zeros.
     pub(super) fn calls_since(&self, before: &Self) -> BTreeMap<String, u64> {
         let since = |(name, calls): (&String, &u64)| {
             let more = calls.saturating_sub(before.calls.get(name).copied().unwrap_or(0));
@@ -82,7 +75,7 @@ impl Counters {
         self.calls.iter().filter_map(since).collect()
     }
 
-    /// The share of bytes read since `before` that did not come from the server; `None` if nothing was read.
+    /// The share of bytes read since `before` that did not come from the server. `None` if nothing was read.
     pub(super) fn client_hits_since(&self, before: &Self) -> Option<f64> {
         let read = self.read.saturating_sub(before.read);
         let server = self.server_read.saturating_sub(before.server_read);

@@ -23,10 +23,8 @@ use crate::private_dir::PrivateDir;
 use wire_client::Version;
 
 const THREADS_MAX: usize = 1024;
-/// Nanoseconds between reports of the progress.
 const TELL_NS: u64 = 50_000_000;
 
-/// Refuses impossible jobs.
 pub(super) fn check(job: &Job) -> Result<(), Error> {
     let threads = job.clients * job.jobs * job.depth;
     if !(1..=THREADS_MAX).contains(&threads) {
@@ -48,7 +46,6 @@ pub(super) fn check(job: &Job) -> Result<(), Error> {
     Ok(())
 }
 
-/// Creates the missing files of a job.
 pub(super) fn lay_out(files: &PrivateDir, job: &Job) -> Result<(), Error> {
     let size = usize::try_from(job.block).unwrap_or(0);
     for number in 0..job.clients * job.jobs {
@@ -67,7 +64,6 @@ pub(super) fn lay_out(files: &PrivateDir, job: &Job) -> Result<(), Error> {
     Ok(())
 }
 
-/// Runs the load from `control`'s beginning to the window's end.
 pub(super) fn run(files: &PrivateDir, job: &Job, control: &Control) -> Result<Part, Error> {
     let clock = Clock::new(control);
     let mut all = OpCounters::new(clock, job.clients, Version::V3);
@@ -120,7 +116,6 @@ pub(super) fn run(files: &PrivateDir, job: &Job, control: &Control) -> Result<Pa
     })
 }
 
-/// The loop of one thread, which opens the files of its job in turn.
 fn load(
     files: &PrivateDir,
     job: &Job,
@@ -182,7 +177,6 @@ fn open_and_read(files: &PrivateDir, name: &str, buffer: &mut Vec<u8>) -> std::i
     file.read_to_end(buffer).map(|bytes| bytes as u64)
 }
 
-/// The file of a job of this generator.
 fn name(job: &Job, number: usize, file: u64) -> String {
     plan::small_file(job.jobs, job.first_client * job.jobs + number, file)
 }
@@ -207,7 +201,7 @@ mod tests {
         }
     }
 
-    /// A load with time for its threads to start, and a window longer than a busy machine stands still.
+    /// Leaves time for threads to start. The window is longer than a busy machine stands still.
     fn control() -> Control {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
         let begin = u64::try_from((now + Duration::from_millis(200)).as_nanos()).unwrap();

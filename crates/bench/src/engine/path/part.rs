@@ -10,10 +10,9 @@ use crate::error::Error;
 use crate::fio::{Finished, JobOutput, Rates, Totals, operations};
 use crate::job::Job;
 
-/// The ratio of measurement to window above which a caveat is added.
+/// A measurement longer than the window by this factor causes a caveat.
 const LONGER_MAX: f64 = 1.05;
 
-/// The part of a run whose window should have had so many seconds.
 pub(super) fn part(job: &Job, finished: &Finished, window_s: f64) -> Result<Part, Error> {
     let jobs = &finished.output.jobs;
     let longest = jobs.iter().flat_map(|job| [job.read.runtime, job.write.runtime]).max().unwrap_or(0);
@@ -54,7 +53,7 @@ fn totals<'j>(jobs: impl Iterator<Item = &'j JobOutput>) -> Totals {
     })
 }
 
-/// The processor use of fio's processes; fio does not measure the machine.
+/// Covers fio's processes; fio does not measure the machine.
 fn usage(jobs: &[JobOutput], seconds: f64) -> MachineUse {
     let cpu_s = |job: &JobOutput| (job.usr_cpu + job.sys_cpu) / 100.0 * job.job_runtime as f64 / 1000.0;
     let busiest = jobs.iter().map(cpu_s).fold(0.0, f64::max);
@@ -62,7 +61,7 @@ fn usage(jobs: &[JobOutput], seconds: f64) -> MachineUse {
     MachineUse { cpu_s: jobs.iter().map(cpu_s).sum(), busiest_thread, ..MachineUse::default() }
 }
 
-/// Failed jobs by error name, with fio's messages, and short transfers.
+/// Failed jobs by error name, and short transfers. Also returns fio's messages.
 fn errors(finished: &Finished) -> (BTreeMap<String, u64>, Vec<String>) {
     let mut errors = BTreeMap::new();
     for job in &finished.output.jobs {
@@ -137,7 +136,7 @@ mod tests {
         assert_eq!(caveats(&plan::tests::job(), &jobs, 2.0, 2.0), []);
     }
 
-    /// Runs the installed fio, and compares every figure with fio's own output.
+    /// Compares every figure with the installed fio's own output.
     #[test]
     fn figures_are_those_of_fio() {
         let directory = tempfile::tempdir().unwrap();

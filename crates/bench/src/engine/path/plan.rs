@@ -11,27 +11,23 @@ use crate::error::Error;
 use crate::fio::LOG_MS;
 use crate::job::Job;
 
-/// Bytes of a WRITE of the layout; file sizes are multiples of it.
+/// Bytes of a WRITE of the layout. File sizes are multiples of this value.
 const LAYOUT_BLOCK: u64 = 1 << 20;
-/// Writes in flight of each file of the layout.
 const LAYOUT_DEPTH: usize = 8;
-/// A size so large that fio never starts over, so that random places do not repeat.
+/// fio never reaches this size and starts over, so random places do not repeat.
 const ENDLESS: u64 = 1 << 60;
 const PROCESSES_MAX: usize = 4096;
 /// The unit of blocks that bypass the page cache.
 const SECTOR: u64 = 512;
-/// The largest rounding of a process's share of a rate.
+/// Bounds the rounding of a process's share of a rate.
 const ROUNDED_MAX: f64 = 0.02;
 
-/// The way in which fio opens the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Access {
     pub engine: &'static str,
-    /// Whether fio bypasses the page cache.
     pub is_direct: bool,
 }
 
-/// Refuses jobs that a mounted path cannot run.
 pub(super) fn check(job: &Job, mount: &MountFacts, access: Access) -> Result<(), Error> {
     let refuse = |wrong: String| Err(Error::Plan(wrong));
     match job.work {
@@ -93,36 +89,34 @@ fn check_transfer(job: &Job, facts: &MountFacts) -> Result<(), Error> {
     Ok(())
 }
 
-/// The name of a client's section, a prefix of its file names.
+/// A section's name, which starts the names of its files.
 pub(super) fn client(index: usize) -> String {
     format!("client{index}")
 }
 
-/// The file names of all jobs, as fio forms them from section, job and file.
+/// Names as fio forms them from section, job and file.
 pub(super) fn files(job: &Job) -> Vec<String> {
     let of_client = |index| (0..job.jobs).map(move |number| format!("{}.{number}.0", client(index)));
     (job.first_client..job.first_client + job.clients).flat_map(of_client).collect()
 }
 
-/// The name of a small file of a job, counted over all clients; fio never forms such a name.
+/// `job` counts over all clients. fio never forms such a name.
 pub(super) fn small_file(jobs: usize, job: usize, file: u64) -> String {
     format!("{}.{}.{}", client(job / jobs), job % jobs, file + 1)
 }
 
-/// Whether a name is that of a job's file.
 pub(super) fn is_file(name: &str) -> bool {
     let mut parts = name.strip_prefix("client").unwrap_or("").split('.');
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     parts.by_ref().take(3).filter(|part| is_number(part)).count() == 3 && parts.next().is_none()
 }
 
-/// A job that writes files of whole blocks.
 pub(super) fn layout(files: &[String], size: u64, seed: u64, access: Access) -> String {
     let wanted = format!("rw=write\nend_fsync=1\nrefill_buffers=1\nrandseed={}\n", (seed >> 1).max(1));
     whole_files(files, size, access, &wanted)
 }
 
-/// A job that reads files once, so that the server caches them.
+/// Reads files once, so that the server caches them.
 pub(super) fn warming(files: &[String], size: u64, access: Access) -> String {
     whole_files(files, size, access, "rw=read\n")
 }
@@ -135,7 +129,7 @@ fn whole_files(files: &[String], size: u64, access: Access, wanted: &str) -> Str
     text
 }
 
-/// The job of the load, with warm-up and window in seconds; logs of each second go to `logs`.
+/// `window` is warm-up and length in seconds. Logs of each second go to `logs`.
 pub(super) fn load(job: &Job, access: Access, window: (u64, u64), logs: &Directory) -> Result<String, Error> {
     let mut text = global(access);
     let (ramp_s, length_s) = window;
@@ -208,7 +202,7 @@ fn direction(job: &Job) -> &'static str {
     }
 }
 
-/// The seed, different for each generator, and for each repetition unless places repeat. Never 0: fio ignores that.
+/// Differs for each generator, and for each repetition unless places repeat. Never 0: fio ignores that seed.
 fn seed(job: &Job) -> u64 {
     let repeats = job.same_places.unwrap_or(job.cache == Cache::Warm);
     let repetition = if repeats { 0 } else { u64::from(job.repetition) };
@@ -221,7 +215,7 @@ fn seed(job: &Job) -> u64 {
     (mixed >> 1).max(1)
 }
 
-/// Reads and writes a second of each process: fio cannot limit their sum.
+/// Reads and writes per second of each process: fio cannot limit their sum.
 fn rates(job: &Job) -> Result<Option<String>, Error> {
     let Some(rate) = job.rate else { return Ok(None) };
     let each = rate / (job.clients_total.max(1) * job.jobs) as f64;

@@ -5,9 +5,9 @@ use report::units::show_size;
 use super::finding::Severity::{Doubtful, Note, Wrong};
 use super::finding::{Case, Verdict};
 
-/// A working set up to this size may fit into a file server's memory; published ones have 1 TiB.
+/// A working set up to this size may fit into a file server's memory. Published working sets have 1 TiB.
 const SERVER_MEMORY: u64 = 512 << 30;
-/// The ratio of recently used files to memory from which a client evicts them.
+/// A client evicts recently used files that exceed its memory by this factor.
 const MEMORIES: u64 = 2;
 
 pub(super) fn buffered_reads(case: &Case) -> Verdict {

@@ -97,7 +97,6 @@ pub(super) fn places_without_memory(case: &Case) -> Verdict {
         .then(|| ("places-drawn-anew", Note, text.to_owned(), better.to_owned()))
 }
 
-/// The time in a suitable unit.
 fn duration(seconds: f64) -> String {
     match seconds {
         ..1.0 => "less than a second".to_owned(),

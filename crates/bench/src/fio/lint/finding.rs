@@ -29,12 +29,10 @@ pub enum Severity {
     Note,
 }
 
-/// The verdict of a rule on a job: code, severity, text, recommendation.
 pub(super) type Verdict = Option<(&'static str, Severity, String, String)>;
 
-/// The input of rules.
 pub(super) struct Case<'j> {
     pub(super) job: &'j Job,
-    /// Memory in bytes of the machine that runs fio, if known.
+    /// Bytes of the machine that runs fio; `None` if unknown.
     pub(super) memory: Option<u64>,
 }

@@ -78,7 +78,7 @@ pub(super) fn rate(case: &Case) -> Verdict {
     })
 }
 
-/// The verdicts about options that fio reads differently from their text, or ignores.
+/// Covers options that fio ignores, or reads differently from their text.
 pub(super) fn options(job: &Job) -> impl Iterator<Item = (&'static str, Severity, String, String)> {
     let unknown = job.unknown.iter().map(|option| {
         let name = option.split('=').next().unwrap_or(option);

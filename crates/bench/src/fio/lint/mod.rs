@@ -39,8 +39,7 @@ const RULES: [fn(&Case) -> Verdict; 22] = [
     load::rate,
 ];
 
-/// The findings about these jobs, the most important first; `memory` is that of the machine that runs fio, in bytes,
-/// if known.
+/// Sorts findings by importance. `memory` is that of the machine that runs fio, in bytes, if known.
 pub fn lint(jobs: &Jobs, memory: Option<u64>) -> Vec<Finding> {
     let mut findings: Vec<Finding> = Vec::new();
     for job in &jobs.jobs {

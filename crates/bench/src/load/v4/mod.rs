@@ -1,4 +1,4 @@
-//! The calls of a load over NFSv4.1 and 4.2: compounds as Linux' client sends them.
+//! The calls of a load over NFSv4.1 and 4.2: compounds as Linux sends them.
 
 #[cfg(test)]
 mod tests;
@@ -19,31 +19,28 @@ use super::file_set::FileSet;
 use super::plan::{Kind, stable_how};
 use crate::driver::calls::Calls;
 
-/// The attributes that Linux requests for each name that it lists.
+/// Linux requests these attributes for each listed name.
 const OF_A_NAME: Bitmap = {
     let mut wanted = FILE_ATTRIBUTES;
     wanted.insert(attr::RDATTR_ERROR);
     wanted.insert(attr::FILEHANDLE);
     wanted
 };
-/// Bytes of SEQUENCE's arguments up to `sa_highest_slotid` (RFC 8881 §18.46.1).
+/// SEQUENCE's arguments up to `sa_highest_slotid` (RFC 8881 §18.46.1).
 const STAMP_BYTES: usize = 28;
-/// Bytes of a COMPOUND before them: an empty tag, the minor version, the number of operations, the number of SEQUENCE.
+/// A COMPOUND before these arguments: an empty tag, the minor version, the number of operations, the number
+/// of SEQUENCE.
 const BEFORE_SEQUENCE: usize = 16;
-/// Bytes of a slot's open owner.
 const OWNER_BYTES: usize = 8;
-/// Bytes of OPEN before the owner.
 const BEFORE_OWNER: usize = 28;
 
-/// A call slot's session slot, and its open file.
 #[derive(Debug)]
 pub(super) struct SlotState {
     pub(super) slot: SessionSlot,
-    /// The owner of its opens: no other slot's, so that two of one file are two.
+    /// Unique to the slot, so that two opens of one file stay separate.
     owner: u64,
-    /// The stateid from OPEN, until CLOSE.
     opened: Option<Stateid>,
-    /// The encoded handle of the file that is open, or is being opened.
+    /// The encoded handle of the file that is open, or opening.
     file: Vec<u8>,
 }
 
@@ -52,12 +49,11 @@ impl SlotState {
         Self { slot, owner, opened: None, file: Vec::new() }
     }
 
-    /// Whether it has a file open.
     pub(super) fn is_open(&self) -> bool {
         self.opened.is_some()
     }
 
-    /// Notes an open file; `file` is its handle if it was opened by name.
+    /// `file` is the handle of a file that was opened by name.
     pub(super) fn set_open(&mut self, stateid: Stateid, file: Option<FileHandle<'_>>) {
         self.opened = Some(stateid);
         if let Some(file) = file {
@@ -70,7 +66,7 @@ impl SlotState {
         self.opened = None;
     }
 
-    /// The beginning of SEQUENCE's arguments for the next call.
+    /// The start of SEQUENCE's arguments for the next call.
     #[inline]
     fn stamp(&mut self) -> [u8; STAMP_BYTES] {
         let mut stamp = [0; STAMP_BYTES];
@@ -84,35 +80,32 @@ impl SlotState {
     }
 }
 
-/// The client that makes calls, and its opens.
 #[derive(Debug)]
 pub(super) struct ClientContext<'a> {
     pub(super) identity: &'a Identity,
     pub(super) minor: u32,
     pub(super) client_id: u64,
-    /// The stateid of each data file; [`Stateid::ANONYMOUS`] for files that the client does not use.
+    /// [`Stateid::ANONYMOUS`] for files that the client does not use.
     pub(super) opens: Vec<Stateid>,
 }
 
-/// Encoded parts of the calls of one client: everything that does not change from call to call.
+/// The parts of one client's calls that never change, encoded.
 #[derive(Debug)]
 pub(super) struct Templates {
     calls: [Vec<Vec<u8>>; Kind::ALL.len()],
-    /// The offset of SEQUENCE's arguments in a call.
     sequence_at: usize,
-    /// The encoded stateid of each data file.
     opens: Vec<[u8; 16]>,
-    /// The encoded handles of the data files, and of the directories where names are made.
+    /// Encoded handles of the data files, and of the directories of new names.
     files: Vec<Vec<u8>>,
     scratch: Vec<Vec<u8>>,
-    /// The bytes behind the owner in an OPEN by handle, and in a creating OPEN up to the name.
+    /// After the owner: of an OPEN by handle, and of a creating OPEN up to the name.
     open_tail: Vec<u8>,
     create_middle: Vec<u8>,
-    /// The bytes behind the name in a creating OPEN, and in a LOOKUP.
+    /// After the name: of a creating OPEN, and of a LOOKUP.
     create_tail: Vec<u8>,
     lookup_tail: Vec<u8>,
     write_tail: Vec<u8>,
-    /// The bytes behind the file handle in a CLOSE, up to the stateid.
+    /// After the file handle of a CLOSE, up to the stateid.
     close_middle: Vec<u8>,
     rename_middle: Vec<u8>,
     list_tail: Vec<u8>,
@@ -161,7 +154,6 @@ impl Templates {
         out.finish(start, call.slot, call.payload(), tail);
     }
 
-    /// Appends the parts that change from call to call.
     #[inline]
     fn push_arguments(&self, call: &Call<'_>, place: &mut SlotState, out: &mut Calls) {
         match call.kind {
@@ -218,7 +210,7 @@ fn header(origin: &ClientContext<'_>) -> Vec<u8> {
     origin.identity.record_header(PROGRAM, VERSION, Procedure::COMPOUND.0)
 }
 
-/// A call of this kind up to the first part that changes.
+/// A call up to the first part that changes.
 fn begin(origin: &ClientContext<'_>, kind: Kind, handle: Option<&Handle>) -> Vec<u8> {
     if kind == Kind::Null {
         return origin.identity.record_header(PROGRAM, VERSION, Procedure::NULL.0);
@@ -238,7 +230,7 @@ fn begin(origin: &ClientContext<'_>, kind: Kind, handle: Option<&Handle>) -> Vec
     .concat()
 }
 
-/// The number of operations behind PUTFH, and the beginning of the first of them.
+/// The number of operations after PUTFH, and the start of the first one.
 fn arguments(client_id: u64, kind: Kind) -> (u32, Vec<u8>) {
     let getattr = || Argument::Getattr(GetattrArgs { attr_request: FILE_ATTRIBUTES }).to_bytes();
     match kind {
@@ -265,12 +257,12 @@ fn arguments(client_id: u64, kind: Kind) -> (u32, Vec<u8>) {
     }
 }
 
-/// OPEN with a zero owner as a placeholder.
+/// A zero owner is the placeholder.
 fn open(clientid: u64, access: ShareAccess, openhow: OpenFlag<'_>, claim: OpenClaim<'_>) -> Vec<u8> {
     session::open(StateOwner { clientid, owner: &[0; OWNER_BYTES] }, access, openhow, claim).to_bytes()
 }
 
-/// OPEN up to the name of the file.
+/// Ends before the name of the file.
 fn open_by_name(clientid: u64, access: ShareAccess, openhow: OpenFlag<'_>) -> Vec<u8> {
     let mut open = open(clientid, access, openhow, OpenClaim::Null(b""));
     // The length of the empty name.

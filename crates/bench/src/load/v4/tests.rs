@@ -33,7 +33,7 @@ fn plan(op: LoadOp) -> Plan {
     Plan { block: 512, size: 512, depth: 1, files: 1, ..Plan::new(target, op) }
 }
 
-/// A load of one call at a time, in the third slot of a session.
+/// One call at a time, in the third slot of a session.
 fn generator(plan: Plan) -> (PlanGenerator, Calls) {
     let file_set = FileSet::with_handles(vec![handle(1)], vec![handle(2)], vec![handle(3)]);
     let identity = Identity::new(0, 0);
@@ -50,7 +50,7 @@ fn context(plan: &Plan) -> RunContext {
     RunContext::new(counters)
 }
 
-/// The operations of the one call that is not yet sent.
+/// Passes the operations of the only unsent call to `look`.
 fn with_operations(calls: &Calls, look: impl FnOnce(&[Argument<'_>])) {
     let unsent = calls.unsent();
     look(&only_call(&unsent, 2));
@@ -74,7 +74,6 @@ fn getattr(attr_request: Bitmap) -> Argument<'static> {
     Argument::Getattr(GetattrArgs { attr_request })
 }
 
-/// The first call of a load consists of these operations behind SEQUENCE.
 fn first_call(op: LoadOp, is_kept: bool, wanted: &[Argument<'_>]) {
     let plan = plan(op);
     let (mut generator, mut calls) = generator(plan.clone());
@@ -145,7 +144,6 @@ fn write_data_lies_between_its_operations() {
     });
 }
 
-/// A reply of SEQUENCE alone.
 fn not_sequenced(status: Status) -> Vec<u8> {
     let head = CompoundReplyHead { status, tag: b"", operations: 1 };
     [head.to_bytes(), OpReply::Sequence(Reply::Err(status)).to_bytes()].concat()
@@ -169,7 +167,6 @@ fn opened() -> [OpReply<'static>; 3] {
     [OpReply::Open(Reply::Ok(ok)), OpReply::Access(Reply::Ok(access)), attributes()]
 }
 
-/// The outcome of a reply to a call of this kind, and the number of the slot's next call.
 fn judged(kind: Kind, reply: &[u8]) -> (Result<u64, String>, u32) {
     let file_set = FileSet::with_handles(vec![handle(1)], vec![handle(2)], vec![handle(3)]);
     let origin = ClientContext { identity: &Identity::new(0, 0), minor: 2, client_id: 5, opens: vec![OPEN] };
@@ -231,7 +228,6 @@ fn lost_state_is_reported() {
     assert!(misordered.contains("SEQUENCE") && misordered.contains("NFS4ERR_SEQ_MISORDERED"), "{misordered}");
 }
 
-/// Passes a reply to the generator at a moment.
 fn answer(
     generator: &mut PlanGenerator,
     calls: &mut Calls,

@@ -18,7 +18,6 @@ struct StreamShares {
 }
 
 impl StreamShares {
-    /// Adds a stream under its ceiling, of `times` volumes or clients.
     fn add(&mut self, stream: &Stream, estimate: &CeilingEstimate, times: u64, source: String) {
         let whole = u128::from(estimate.rate.0) * u128::from(times);
         self.used = self.used.plus(Utilization::of(u128::from(stream.rate.0), whole));
@@ -37,7 +36,6 @@ impl StreamShares {
         }
     }
 
-    /// The constraint of this kind, if any stream has a ceiling.
     fn into_constraint(self, kind: Bound) -> Option<Constraint> {
         let Self { used, band, formula, sources } = self;
         let (formula, source) = (formula.join(" + "), sources.join("; "));
@@ -46,7 +44,6 @@ impl StreamShares {
 }
 
 impl Assessor<'_> {
-    /// Compares the load with the measured envelope of the volumes.
     pub(super) fn envelope(&mut self) {
         let candidate = self.candidate;
         let own_pool = candidate.pool.level.info().owner == Owner::Pool;
@@ -74,14 +71,13 @@ impl Assessor<'_> {
         self.assessment.constraints.extend(shares.into_constraint(Bound::Envelope));
     }
 
-    /// Thousandths of reads over all loads without a fixed mix.
     fn mix(&self) -> u32 {
         let blocks: Vec<Stream> =
             self.needed.iter().filter(|stream| !stream.access.is_fixed_mix()).copied().collect();
         Load { streams: &blocks }.read_thousandths()
     }
 
-    /// The user's measurement of such volumes, within the latency target if it was met at all.
+    /// The user's measurement of such volumes; within the latency target if any point meets the target.
     fn measured(&mut self, stream: &Stream, mix: u32) -> Option<(CeilingEstimate, String)> {
         let (candidate, workload, catalog) = (self.candidate, self.workload, self.catalog);
         let is_smb = |protocol| protocol == Protocol::Smb;
@@ -129,7 +125,6 @@ impl Assessor<'_> {
         Some((estimate, one.source.clone()))
     }
 
-    /// Adds caveats for differences from the setup of the measurement.
     fn compare_setup(&mut self, clients: Option<u32>, working_set: Option<Bytes>) {
         if let Some((few, measured)) = self.workload.clients.zip(clients)
             && few < measured
@@ -149,7 +144,6 @@ impl Assessor<'_> {
         }
     }
 
-    /// A page's measurement of such volumes.
     fn published(&mut self, stream: &Stream, mix: u32) -> Option<(CeilingEstimate, String)> {
         let (pool, large) = (&self.candidate.pool, self.candidate.volume.settings.large);
         let workload = self.workload;
@@ -198,7 +192,6 @@ impl Assessor<'_> {
         Some((estimate, setup.source.to_string()))
     }
 
-    /// Compares the load with the measured envelope of one client.
     pub(super) fn client_envelope(&mut self) {
         let (pool, large) = (&self.candidate.pool, self.candidate.volume.settings.large);
         let Some(clients) = self.workload.clients else { return };
@@ -235,7 +228,6 @@ impl Assessor<'_> {
     }
 }
 
-/// Note on latencies below 1 ms.
 const BELOW_1_MS: &str = "Microsoft's page for EDA has latencies below 1 ms with nocto,actimeo=600, tuned kernel settings and \
                           nconnect=16 together, and does not say at which rate.";
 
@@ -266,7 +258,6 @@ fn without_nconnect(access: Access, knot: (u32, BytesPerSecond)) -> BytesPerSeco
     BytesPerSecond(crate::units::proportion(rate.0, 100, hundredths))
 }
 
-/// The band that contains both.
 fn union(one: Option<Band>, other: Option<Band>) -> Option<Band> {
     let (Some(one), Some(other)) = (one, other) else { return one.or(other) };
     Some(Band {

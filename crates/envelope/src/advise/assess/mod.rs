@@ -16,17 +16,14 @@ use crate::{
     grouped,
 };
 
-/// Constraints and caveats of one candidate.
 pub(super) struct Assessment {
     pub(super) constraints: Vec<Constraint>,
     pub(super) evidence: Evidence,
     pub(super) caveats: Vec<String>,
     pub(super) mount: Mount,
-    /// Number and type of the clients that measured the envelope, with the source.
     pub(super) measured_on: Option<(u32, &'static str, Source)>,
 }
 
-/// One candidate under one load.
 struct Assessor<'a> {
     candidate: &'a Candidate,
     workload: &'a Workload,
@@ -79,7 +76,6 @@ impl Assessor<'_> {
         Load { streams: self.needed }
     }
 
-    /// Compares the data with the capacity.
     fn capacity(&mut self) {
         let (candidate, planned) = (self.candidate, self.workload.planned());
         let volumes = candidate.volumes();
@@ -100,7 +96,6 @@ impl Assessor<'_> {
         }
     }
 
-    /// Compares pool and volume with the smallest of their kind.
     fn smallest(&mut self) {
         let (pool, volume) = (&self.candidate.pool, &self.candidate.volume);
         let of = |bands: Option<Bands>, what: &str, is: Bytes| {
@@ -120,7 +115,6 @@ impl Assessor<'_> {
         }
     }
 
-    /// Compares the load with the documented limits of level, volumes and pools.
     fn documented(&mut self) -> Result<(), Refusal> {
         let candidate = self.candidate;
         let (pools, volumes) = (u64::from(candidate.pools), u64::from(candidate.volumes()));
@@ -160,7 +154,6 @@ impl Assessor<'_> {
         Ok(())
     }
 
-    /// Compares the load with settings below their maximum.
     fn settings(&mut self, set: &Ceilings, max: &Ceilings, limits: &Limits, times: u64) {
         let source = limits.origin.first().map_or(OWN, |origin| origin.source);
         let below = set.less_than(max);
@@ -178,7 +171,6 @@ impl Assessor<'_> {
         }
     }
 
-    /// Compares the clients with an instance's limits per client and of clients.
     fn clients(&mut self, limits: &Limits, instances: u64) {
         let Some(clients) = self.workload.clients else { return };
         let source = limits.origin.last().map_or(OWN, |origin| origin.source);
@@ -194,7 +186,7 @@ impl Assessor<'_> {
         }
     }
 
-    /// Compares the load with the clients' networks. Reads are received, writes are sent.
+    /// Reads are received, writes are sent.
     fn network(&mut self) {
         let Some(clients) = self.workload.clients else { return };
         let ways = [
@@ -210,9 +202,9 @@ impl Assessor<'_> {
         }
     }
 
-    /// Applies Little's law: calls in flight are calls per second times the latency of each. The latency is unknown
-    /// beforehand, and the target may be too long: a shorter latency needs fewer calls in flight. So the bound uses the
-    /// shortest published latency, and the target only causes a caveat.
+    /// Applies Little's law: calls in flight are calls per second times latency. The real latency is unknown,
+    /// and the target may be too long, so the bound uses the shortest published latency. The target only
+    /// causes a caveat.
     fn slots(&mut self) {
         let Some(clients) = self.workload.clients else { return };
         let provider = self.candidate.pool.level.info().provider;
@@ -242,7 +234,6 @@ impl Assessor<'_> {
         }
     }
 
-    /// The share of the slots in use at this latency, and the number of calls in flight.
     fn in_flight(&self, latency_us: u64, slots: u128) -> (Utilization, u128) {
         let transfer = self.assessment.mount.transfer.0;
         self.needed.iter().fold((Utilization::default(), 0), |(used, calls), stream| {
@@ -253,7 +244,7 @@ impl Assessor<'_> {
         })
     }
 
-    /// Notes the provider's default quotas. They can be raised, so they bound nothing.
+    /// Default quotas can be raised, so they become notes, not bounds.
     fn quotas(&mut self) {
         let pools = self.candidate.pools;
         match self.candidate.pool.level.info().provider {
@@ -277,7 +268,6 @@ impl Assessor<'_> {
     }
 }
 
-/// A count with grouped digits; the maximum if it does not fit.
 fn grouped_u128(count: u128) -> String {
     grouped(u64::try_from(count).unwrap_or(u64::MAX))
 }

@@ -7,9 +7,8 @@ use super::svg::{Anchor, Svg, WIDTH};
 use crate::document::table::Value;
 
 const BOTTOM: f64 = 34.0;
-/// Maximum width of a bar.
 const BAR_MAX: f64 = 42.0;
-/// Minimum width of a bar with a figure above it.
+/// Narrower bars have no figure above them.
 const BAR_WITH_TOTAL: f64 = 26.0;
 
 pub(super) fn draw(chart: &Bars) -> Svg {
@@ -41,7 +40,6 @@ pub(super) fn draw(chart: &Bars) -> Svg {
     svg
 }
 
-/// A bar of one group, with its parts stacked.
 fn stacked_bar(svg: &mut Svg, stack: &Stack, group: usize, span: (f64, f64), scale: &Scale, name: &str) {
     let (x, width) = span;
     let mut below = 0.0;
@@ -63,7 +61,6 @@ fn class(stack: &Stack, part: &Part) -> String {
     if stack.published { format!("h{}", part.color) } else { format!("f{}", part.color) }
 }
 
-/// The legend: each name once.
 fn legend_names(chart: &Bars) -> Vec<(Sign, &str)> {
     let mut names: Vec<(Sign, &str)> = Vec::new();
     for (stack, part) in
@@ -77,7 +74,7 @@ fn legend_names(chart: &Bars) -> Vec<(Sign, &str)> {
     names
 }
 
-/// A short figure: 380k, 5.2k, 840.
+/// `380k`, `5.2k`, `840`.
 fn short_figure(value: f64) -> String {
     match value {
         large if large >= 999_500.0 => format!("{:.2}M", large / 1e6),

@@ -4,7 +4,6 @@ use super::chart::{Heatmap, Spot};
 use super::svg::{Anchor, LETTER_WIDTH, Svg, WIDTH};
 use crate::document::table::Value;
 
-/// Minimum and maximum width of row names.
 const LEFT: (f64, f64) = (90.0, 260.0);
 const TOP: f64 = 26.0;
 const ROW: f64 = 38.0;
@@ -44,7 +43,6 @@ pub(super) fn draw(chart: &Heatmap) -> Svg {
     svg
 }
 
-/// A name cut to this number of letters.
 fn truncate_name(name: &str, letters: f64) -> String {
     if name.chars().count() as f64 <= letters {
         return name.to_owned();

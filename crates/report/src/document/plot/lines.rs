@@ -9,12 +9,11 @@ pub(super) const HEIGHT: f64 = 330.0;
 pub(super) const LEFT: f64 = 84.0;
 pub(super) const RIGHT: f64 = 24.0;
 const BOTTOM: f64 = 48.0;
-/// Height of a line of the legend.
 const LEGEND_LINE: f64 = 20.0;
-/// Maximum number of points with marks: more would hide the line.
+/// More marks would hide the line.
 const MARKS_MAX: usize = 40;
 
-/// The sign before a name in a legend, with its class; marks also have a color.
+/// The sign before a name in a legend, with its class. Marks also have a color.
 pub(super) enum Sign {
     Line(String),
     MarkedLine(String, usize),
@@ -53,7 +52,6 @@ pub(super) fn draw(chart: &Lines) -> Svg {
     svg
 }
 
-/// The legend: lines, areas, reference values, points.
 fn legend_names(chart: &Lines) -> Vec<(Sign, &str)> {
     let of_line = |line: &Line| match line.ideal || chart.smooth {
         true => Sign::Line(class(line)),
@@ -72,7 +70,6 @@ fn legend_names(chart: &Lines) -> Vec<(Sign, &str)> {
     names
 }
 
-/// Axes that contain everything.
 fn scales(chart: &Lines, top: f64) -> (Scale, Scale) {
     let named = |ticks: &[(f64, String)]| ticks.iter().map(|(value, _)| *value).collect::<Vec<_>>();
     let lines = chart.lines.iter().flat_map(|line| line.points.iter().copied());
@@ -97,7 +94,6 @@ fn class_of_mark(mark: &Mark) -> String {
     if mark.hollow { format!("hollow s{}", mark.color) } else { format!("f{}", mark.color) }
 }
 
-/// The tooltip of a point.
 fn tip(name: &str, at: (f64, f64)) -> String {
     let (right, up) = at;
     format!("{name}: {} at {}", Value::figure(up), Value::figure(right))
@@ -120,7 +116,6 @@ fn mark(svg: &mut Svg, mark: &Mark, x: &Scale, y: &Scale) {
     svg.mark(&class_of_mark(mark), mark.color, at, &tip(&mark.name, mark.at));
 }
 
-/// The vertical axis with its grid.
 pub(super) fn vertical_axis(svg: &mut Svg, scale: &Scale, label: &str) {
     for (value, tick) in &scale.ticks {
         let place = scale.place(*value);
@@ -132,7 +127,7 @@ pub(super) fn vertical_axis(svg: &mut Svg, scale: &Scale, label: &str) {
     svg.upright((14.0, middle), label);
 }
 
-/// Reference values as horizontal lines; their names are in the legend, which has free space.
+/// The names are in the legend, which has free space.
 pub(super) fn levels(svg: &mut Svg, scale: &Scale, levels: &[(f64, String)]) {
     for (value, _) in levels {
         let place = scale.place(*value);
@@ -140,7 +135,6 @@ pub(super) fn levels(svg: &mut Svg, scale: &Scale, levels: &[(f64, String)]) {
     }
 }
 
-/// Legend entries of reference values.
 pub(super) fn legend_entries<'a>(
     class: &'a str,
     marked: &'a [(f64, String)],
@@ -148,7 +142,7 @@ pub(super) fn legend_entries<'a>(
     marked.iter().map(move |(_, name)| (Sign::Line(class.to_owned()), name.as_str()))
 }
 
-/// Draws names with their signs, in rows at the top. Returns the bottom of the legend.
+/// Draws names with their signs, in rows at the top. Returns the lower edge of the legend.
 pub(super) fn legend(svg: &mut Svg, names: &[(Sign, &str)]) -> f64 {
     let (mut x, mut y) = (LEFT, 14.0);
     for (sign, name) in names.iter().filter(|(_, name)| !name.is_empty()) {

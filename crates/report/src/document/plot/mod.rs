@@ -13,7 +13,7 @@ pub(super) mod svg;
 pub use chart::{Area, Axis, Bars, COLORS, Chart, Heatmap, Line, Lines, Mark, Part, Plot, Spot, Stack};
 
 impl Plot {
-    /// The plot as an SVG file.
+    /// A standalone file: fixed size, own background.
     pub fn picture(&self) -> String {
         // A picture has a fixed size and its own background.
         let ground = "svg { background: var(--paper); }";
@@ -23,7 +23,6 @@ impl Plot {
         svg.replacen('>', &style, 1) + "\n"
     }
 
-    /// The plot as an SVG element for an HTML page with the report's style sheet.
     pub fn svg(&self) -> String {
         let svg = match &self.chart {
             Chart::Bars(bars) => bars::draw(bars),

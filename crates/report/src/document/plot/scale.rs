@@ -3,20 +3,17 @@
 use super::chart::Axis;
 use crate::document::table::separated;
 
-/// An axis over a range of values and of places.
 pub(super) struct Scale {
     logarithmic: bool,
     values: (f64, f64),
     places: (f64, f64),
-    /// Values with their labels.
     pub(super) ticks: Vec<(f64, String)>,
 }
 
-/// Approximate maximum number of ticks of a linear axis.
 const TICKS: f64 = 6.0;
 
 impl Scale {
-    /// An axis over these values; a linear one starts at zero.
+    /// A linear axis starts at zero.
     pub(super) fn new(axis: &Axis, values: impl Iterator<Item = f64>, places: (f64, f64)) -> Self {
         let finite = values.filter(|value| value.is_finite());
         let (min, max) = finite.fold((f64::INFINITY, 0.0f64), |(min, max), value| {
@@ -37,7 +34,7 @@ impl Scale {
         Self { logarithmic: axis.logarithmic, values, places, ticks }
     }
 
-    /// The place of a value; values beyond the ends are at the ends.
+    /// Values outside the range get the place of the nearest end.
     pub(super) fn place(&self, value: f64) -> f64 {
         let (low, high) = self.values;
         let share = if self.logarithmic {
@@ -49,7 +46,7 @@ impl Scale {
     }
 }
 
-/// Zero to the first tick at or above `max`, in steps of 1, 2 or 5 times a power of ten.
+/// From zero to the first tick at or above `max`, in steps of 1, 2 or 5 times a power of ten.
 fn linear_ticks(max: f64) -> ((f64, f64), Vec<(f64, String)>) {
     let rough = max / TICKS;
     let power = 10f64.powf(rough.log10().floor());
@@ -68,7 +65,7 @@ fn linear_ticks(max: f64) -> ((f64, f64), Vec<(f64, String)>) {
     ((0.0, top), ticks)
 }
 
-/// From the 1, 2 or 5 at or below `min` to that at or above `max`.
+/// From the 1, 2 or 5 at or below `min` to the one at or above `max`.
 fn logarithmic_ticks(min: f64, max: f64) -> ((f64, f64), Vec<(f64, String)>) {
     let mut ticks = Vec::new();
     let mut power = 10f64.powf(min.log10().floor());
@@ -87,7 +84,6 @@ fn logarithmic_ticks(min: f64, max: f64) -> ((f64, f64), Vec<(f64, String)>) {
     ((ticks[0], ticks[ticks.len() - 1]), labels)
 }
 
-/// Decimals that a round value needs.
 fn digits_of(round: f64) -> usize {
     [1.0, 0.1, 0.01, 0.001].into_iter().position(|unit| round >= unit * 0.9999).unwrap_or(4)
 }

@@ -2,21 +2,18 @@
 
 use std::fmt::Write as _;
 
-/// The style sheet of reports and plots.
 pub(in crate::document) const STYLE: &str = include_str!("../style.css");
-/// Width of all plots, at which their letters have the size of the page's.
+/// All plots have this width, at which their letters have the size of the page's.
 pub(super) const WIDTH: f64 = 720.0;
 
-/// Approximate width of a letter.
 pub(super) const LETTER_WIDTH: f64 = 6.6;
 
-/// A picture being drawn. Coordinates go right and down.
+/// Coordinates go right and down.
 pub(super) struct Svg {
     body: String,
     height: f64,
 }
 
-/// The alignment of a text at its place.
 #[derive(Clone, Copy)]
 pub(super) enum Anchor {
     Start,
@@ -29,7 +26,6 @@ impl Svg {
         Self { body: String::new(), height }
     }
 
-    /// The whole element; screen readers read `title`.
     pub(super) fn finish(self, title: &str) -> String {
         format!(
             "<svg viewBox=\"0 0 {WIDTH:.0} {:.0}\" role=\"img\" aria-label=\"{}\">{}</svg>",
@@ -46,7 +42,6 @@ impl Svg {
         ));
     }
 
-    /// A box with a tooltip.
     pub(super) fn rect(&mut self, class: &str, at: (f64, f64), size: (f64, f64), tip: &str) {
         self.add(format_args!(
             "<rect class=\"{class}\" x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\">{}</rect>",
@@ -58,7 +53,6 @@ impl Svg {
         ));
     }
 
-    /// A box of the first color with the opacity `share`.
     pub(super) fn shade(&mut self, share: f64, at: (f64, f64), size: (f64, f64)) {
         self.add(format_args!(
             "<rect class=\"f0\" fill-opacity=\"{share:.2}\" x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\"/>",
@@ -80,7 +74,6 @@ impl Svg {
         ));
     }
 
-    /// A text that goes up the left side.
     pub(super) fn upright(&mut self, at: (f64, f64), text: &str) {
         self.add(format_args!(
             "<text text-anchor=\"middle\" transform=\"translate({:.1} {:.1}) rotate(-90)\">{}</text>",
@@ -98,7 +91,7 @@ impl Svg {
         self.add(format_args!("<polygon class=\"{class}\" points=\"{}\"/>", joined(points)));
     }
 
-    /// A mark. The form goes with the color, whose class may be `f`, `s` or more.
+    /// `color` selects the form too. The class may be `f`, `s` or more.
     pub(super) fn mark(&mut self, class: &str, color: usize, at: (f64, f64), tip: &str) {
         let (x, y) = at;
         const FORMS: [&str; 4] =
@@ -124,7 +117,7 @@ fn tip_element(tip: &str) -> String {
     if tip.is_empty() { String::new() } else { format!("<title>{}</title>", escape(tip)) }
 }
 
-/// Text that is safe in HTML and SVG, in attributes too.
+/// Makes text safe in HTML and SVG, in attributes too.
 pub(crate) fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {

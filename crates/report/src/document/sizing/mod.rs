@@ -13,8 +13,9 @@ use super::html::{details, facts, list, page, plot as figure, table};
 use super::plot::svg::escape;
 use super::table::{Table, Value};
 
-/// A self-contained page with the advice: the workload, the options, and the details of option `chosen`, counted from
-/// 0. The other options, and choices that do not fit, can be expanded. `catalog` must be that of the advice.
+/// A self-contained page with the advice: the workload, the options, and the details of option `chosen`,
+/// counted from 0. Readers can expand the other options, and choices that do not fit. `catalog` must be that
+/// of the advice.
 pub fn html(advice: &Advice, catalog: &Catalog, chosen: usize) -> String {
     let workload = &advice.workload;
     let title = question::title(workload);
@@ -53,7 +54,6 @@ pub fn html(advice: &Advice, catalog: &Catalog, chosen: usize) -> String {
     page(&title, &text)
 }
 
-/// The details of one choice.
 fn body(choice: &Choice, advice: &Advice, catalog: &Catalog) -> String {
     let mut text = facts(&options::facts(choice, &advice.workload));
     text.push_str(&plot::of(choice, &advice.workload, catalog).as_ref().map_or_else(String::new, figure));
@@ -69,7 +69,6 @@ fn body(choice: &Choice, advice: &Advice, catalog: &Catalog) -> String {
     text
 }
 
-/// Every bound, and the share in use.
 fn constraints(choice: &Choice) -> Table {
     let head = ["Bound", "Used", "Comparison, with the headroom", "Uncertainty", "Source"];
     let mut table = Table::new("Bounds", &head);
@@ -85,7 +84,6 @@ fn constraints(choice: &Choice) -> Table {
     options::without_empty(table)
 }
 
-/// The range of the share in use of an estimated bound.
 fn band(constraint: &Constraint) -> Value {
     let Some(band) = constraint.band else { return Value::Nothing };
     let percent = |thousandths: u32| Value::percent(f64::from(thousandths) / 1e3);
@@ -108,7 +106,6 @@ fn meanings(choice: &Choice) -> Table {
     table
 }
 
-/// Addresses of the pages that the options cite.
 fn sources(advice: &Advice) -> Vec<String> {
     let cited = advice.options.iter().chain(&advice.misses).flat_map(Choice::sources);
     let all: BTreeSet<String> = cited.map(|source| format!("{source:#}")).collect();

@@ -1,4 +1,4 @@
-//! Tables of the options, and each of them in words.
+//! Tables of the options, and each option in words.
 
 use envelope::{Advice, Choice, Constraint, Utilization, Workload, size_to_buy};
 
@@ -6,12 +6,10 @@ use super::super::facts::Fact;
 use super::super::table::{Row, RowKind, Table, Value};
 use super::question::ceiling_in_mib;
 
-/// Name for the table and the headings.
 pub(super) fn title(choice: &Choice, index: usize) -> String {
     format!("Option {}: {}, {}", index + 1, kind(choice), pools(choice))
 }
 
-/// The level, and whether its volumes are large.
 pub(super) fn kind(choice: &Choice) -> String {
     let large = if choice.volume.settings.large { ", large" } else { "" };
     format!("{}{large}", choice.level())
@@ -21,7 +19,6 @@ pub(super) fn share(used: Utilization) -> Value {
     Value::Share(used.ratio(), used.to_string())
 }
 
-/// The leading options, and choices that do not fit.
 pub(super) fn tables(advice: &Advice, chosen: usize) -> Vec<Table> {
     let title =
         if advice.is_priced() { "Options, the cheapest first" } else { "Options, the smallest first" };
@@ -29,7 +26,7 @@ pub(super) fn tables(advice: &Advice, chosen: usize) -> Vec<Table> {
     tables.into_iter().filter(|table| !table.rows.is_empty()).map(without_empty).collect()
 }
 
-/// Every option with the reason for its rank; empty if all lead.
+/// Gives the reason for each rank. Empty if all options lead.
 pub(super) fn all(advice: &Advice, chosen: usize) -> Vec<Table> {
     let count = advice.options.len();
     if count <= advice.leading_count() {
@@ -44,7 +41,6 @@ pub(super) fn all(advice: &Advice, chosen: usize) -> Vec<Table> {
     vec![without_empty(options_table(advice, "", count, chosen)), why]
 }
 
-/// Removes columns without values.
 pub(super) fn without_empty(mut table: Table) -> Table {
     let is_empty = |value: &Value| value.plain().is_empty();
     for column in (1..table.head.len()).rev() {
@@ -129,7 +125,6 @@ fn maximum_columns(choice: &Choice, workload: &Workload) -> [Value; 2] {
     [ceiling_in_mib(rate), Value::count(iops.0)]
 }
 
-/// The maximum load, and the workload's share of it.
 fn load(choice: &Choice, workload: &Workload) -> Vec<Value> {
     let used = |used: Option<Utilization>| used.map_or(Value::Nothing, share);
     let average = choice.at_average(workload).filter(|_| workload.average_percent < 100);
@@ -138,12 +133,10 @@ fn load(choice: &Choice, workload: &Workload) -> Vec<Value> {
     all
 }
 
-/// The basis of the ceiling, if there is a load.
 fn evidence(choice: &Choice, workload: &Workload) -> Option<&'static str> {
     (!workload.streams.is_empty()).then(|| choice.evidence.name())
 }
 
-/// One choice in words.
 pub(super) fn facts(choice: &Choice, workload: &Workload) -> Vec<Fact> {
     let pool = if choice.level().info().is_instance { "Instances" } else { "Pools" };
     let large = if choice.volume.settings.large { ", large ones" } else { "" };
@@ -174,7 +167,7 @@ pub(super) fn facts(choice: &Choice, workload: &Workload) -> Vec<Fact> {
     all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }
 
-/// Skipped levels with the reasons; levels with the same reason share a line.
+/// Levels with the same reason share a line.
 pub(super) fn skipped_levels(advice: &Advice) -> Vec<String> {
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
     for one in &advice.left_out {

@@ -11,15 +11,13 @@ const LOAD: usize = 1;
 const PUBLISHED: usize = 2;
 const MEASURED: usize = 3;
 const DOCUMENTED: usize = 6;
-/// Steps of the ceiling, in thousandths of reads.
 const STEP: usize = 10;
-/// Values above this multiple of all others would flatten them.
+/// A value above this multiple of all others would flatten them.
 const FAR: f64 = 4.0;
 
 /// Values over the percent of reads, without a gap.
 type Piece<T> = Vec<(f64, T)>;
 
-/// The plot of one choice; `None` without a load.
 pub(super) fn of(choice: &Choice, workload: &Workload, catalog: &Catalog) -> Option<Plot> {
     (!workload.streams.is_empty()).then_some(())?;
     let unit = Unit::of(workload);
@@ -49,7 +47,7 @@ pub(super) fn of(choice: &Choice, workload: &Workload, catalog: &Catalog) -> Opt
     Some(Plot { title: "Ceiling over the share of reads".to_owned(), note, chart: Chart::Lines(chart) })
 }
 
-/// The pieces of a ceiling as lines, and as points if known at one mix alone.
+/// Pieces become lines, or points if known at one mix alone.
 fn lines_and_marks(name: &str, color: usize, ideal: bool, pieces: Vec<Piece<f64>>) -> (Vec<Line>, Vec<Mark>) {
     let (alone, long): (Vec<_>, Vec<_>) = pieces.into_iter().partition(|piece| piece.len() == 1);
     let line = |(index, points)| {
@@ -60,14 +58,12 @@ fn lines_and_marks(name: &str, color: usize, ideal: bool, pieces: Vec<Piece<f64>
     (long.into_iter().enumerate().map(line).collect(), alone.collect())
 }
 
-/// A mix of a curve.
 fn exact_mark(mix: &MixCeilings, unit: Unit) -> Option<Mark> {
     let color = if mix.evidence == Evidence::Measured { MEASURED } else { PUBLISHED };
     let name = format!("curve where it was {}", mix.evidence.name());
     Some(mark(&name, color, (percent(mix.read_thousandths), unit.rate(mix.exact?))))
 }
 
-/// The peak with its headroom, and the average if it is known.
 fn load(workload: &Workload, unit: Unit) -> Vec<Mark> {
     let (reads, peak) = (percent(workload.read_thousandths()), unit.rate(Stream::total(&workload.streams).0));
     let name = format!("peak, the bar {} % headroom", workload.headroom_percent);
@@ -92,7 +88,6 @@ fn percent(thousandths: u32) -> f64 {
     f64::from(thousandths) / 10.0
 }
 
-/// The unit of rates in the plot.
 #[derive(Clone, Copy)]
 struct Unit {
     form: Form,
@@ -100,7 +95,7 @@ struct Unit {
 }
 
 impl Unit {
-    /// Operations if all are of one small size, as on the pages; data otherwise.
+    /// Operations if all have one small size, as on the pages; data otherwise.
     fn of(workload: &Workload) -> Self {
         let form = match workload.streams.as_slice() {
             [only] if only.access.is_fixed_mix() => Form::Iops,
@@ -115,13 +110,12 @@ impl Unit {
         rate.0 as f64 / self.bytes
     }
 
-    /// The peak with its headroom.
     fn needed(self, workload: &Workload) -> f64 {
         self.rate(Stream::total(&workload.needed()).0)
     }
 }
 
-/// The mixes to evaluate: steps, the workload's own mix, and measured mixes.
+/// Steps, the workload's own mix, and measured mixes.
 fn mixes(workload: &Workload, catalog: &Catalog) -> Vec<u32> {
     let measured = catalog.measured.iter().flat_map(|one| &one.points).map(|point| point.read_thousandths);
     let mut all: Vec<u32> = (0..=1000).step_by(STEP).chain(measured).collect();
@@ -131,7 +125,7 @@ fn mixes(workload: &Workload, catalog: &Catalog) -> Vec<u32> {
     all
 }
 
-/// The values at the mixes, in pieces without a gap, each with one kind of evidence.
+/// A piece has no gap and one kind of evidence.
 fn pieces<T>(mixes: &[MixCeilings], of: impl Fn(&MixCeilings) -> Option<(Evidence, T)>) -> Vec<Piece<T>> {
     let mut pieces: Vec<Piece<T>> = Vec::new();
     let mut before: Option<Evidence> = None;
@@ -150,7 +144,7 @@ fn pieces<T>(mixes: &[MixCeilings], of: impl Fn(&MixCeilings) -> Option<(Evidenc
     pieces
 }
 
-/// The uncertainty of the ceiling; of width zero where it is exact.
+/// The uncertainty of the ceiling; of width zero where the ceiling is exact.
 fn areas(mixes: &[MixCeilings], unit: Unit) -> Vec<Area> {
     let between = |mix: &MixCeilings| {
         let (low, high) = mix.between.or(mix.all.map(|all| (all, all)))?;
@@ -165,7 +159,6 @@ fn areas(mixes: &[MixCeilings], unit: Unit) -> Vec<Area> {
     pieces(mixes, between).into_iter().filter(is_estimated).enumerate().map(area).collect()
 }
 
-/// Notes that the plot does not show by itself.
 fn note(workload: &Workload, choice: &Choice, mixes: &[MixCeilings], is_far: bool) -> String {
     let reads = Value::figure(percent(workload.read_thousandths()));
     let is_fixed = workload.streams.iter().any(|stream| stream.access.is_fixed_mix());

@@ -5,7 +5,6 @@ use envelope::{BytesPerSecond, Catalog, Stream, Workload, mib_within, size, size
 use super::super::facts::Fact;
 use super::super::table::{Row, RowKind, Table, Value};
 
-/// Capacity and load in a line.
 pub(super) fn title(workload: &Workload) -> String {
     let capacity = size(workload.planned());
     if workload.streams.is_empty() {
@@ -15,7 +14,6 @@ pub(super) fn title(workload: &Workload) -> String {
     format!("What to buy for {capacity}, {} MiB/s and {} IOPS", load_in_mib(rate), Value::count(iops.0))
 }
 
-/// Everything but the load.
 pub(super) fn facts(workload: &Workload, catalog: &Catalog) -> Vec<Fact> {
     let growth = match workload.growth_percent {
         0 => String::new(),
@@ -55,7 +53,6 @@ fn milliseconds(us: u64) -> Value {
     Value::figure(us as f64 / 1e3)
 }
 
-/// Each stream at its peak, and the total; `None` without a load.
 pub(super) fn load(workload: &Workload) -> Option<Table> {
     let head = ["Load at its peak", "MiB/s", "IOPS", "Block", "Pattern", "Reads %"];
     let mut table = Table::new("", &head);
@@ -78,17 +75,17 @@ pub(super) fn load(workload: &Workload) -> Option<Table> {
     (!table.rows.is_empty()).then_some(table)
 }
 
-/// A load under a head with the unit, rounded up.
+/// For a column with the unit in its head; rounded up.
 fn load_in_mib(rate: BytesPerSecond) -> Value {
     in_mib(rate, |scaled| scaled.div_ceil(1 << 20))
 }
 
-/// A ceiling under a head with the unit, rounded down.
+/// For a column with the unit in its head; rounded down.
 pub(super) fn ceiling_in_mib(rate: BytesPerSecond) -> Value {
     in_mib(rate, |scaled| scaled >> 20)
 }
 
-/// To three digits, but without rounding whole numbers.
+/// Three digits, but whole numbers are not rounded.
 fn in_mib(rate: BytesPerSecond, whole: fn(u128) -> u128) -> Value {
     let Value::Number(_, digits) = Value::figure(rate.0 as f64 / f64::from(1 << 20)) else {
         return Value::Nothing;

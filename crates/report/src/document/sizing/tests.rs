@@ -25,7 +25,6 @@ fn only(level: Level) -> Catalog {
     Catalog { large: Some(false), ..Catalog::of([level]) }
 }
 
-/// The plot of the first option.
 fn plotted(workload: &Workload, catalog: &Catalog) -> (Plot, Lines) {
     let advice = advise(workload, catalog).unwrap();
     let plot = plot::of(&advice.options[0], workload, catalog).unwrap();
@@ -37,7 +36,7 @@ fn marks<'a>(lines: &'a Lines, name: &str) -> Vec<&'a Mark> {
     lines.marks.iter().filter(|mark| mark.name.starts_with(name)).collect()
 }
 
-/// A run of blocks of 8 KiB, with the MiB/s at each percentage of reads.
+/// Blocks of 8 KiB; points are (percent of reads, MiB/s).
 fn measured(source: &str, points: &[(u32, u64)]) -> Measured {
     let point = |&(reads, mib): &(u32, u64)| MeasuredPoint {
         access: Access::Random,

@@ -2,7 +2,6 @@
 
 use super::Scenario;
 
-/// The files of the scenarios.
 const FILES: [&str; 13] = [
     include_str!("gcnv-scale-out.toml"),
     include_str!("gcnv-smb.toml"),
@@ -19,7 +18,6 @@ const FILES: [&str; 13] = [
     include_str!("sizing.toml"),
 ];
 
-/// All scenarios, in the order of the list.
 pub fn all() -> Vec<Scenario> {
     // A test below checks that each file is a valid scenario.
     FILES.iter().filter_map(|text| text.parse().ok()).collect()

@@ -22,7 +22,7 @@ use crate::rpc::Identity;
 /// Open owners of a slot, a power of two.
 const OWNERS: u64 = 4;
 
-/// The operation for which a compound is made. NULL has no operation.
+/// The operation that a compound is made for. NULL has none.
 #[inline]
 pub fn operation(kind: CallKind) -> Op {
     match kind {
@@ -43,7 +43,7 @@ pub fn operation(kind: CallKind) -> Op {
     }
 }
 
-/// Whether the server is asked to cache the reply for a repetition (`sa_cachethis`, RFC 8881 §18.46.3).
+/// Whether the request asks the server to cache the reply (`sa_cachethis`, RFC 8881 §18.46.3).
 pub fn is_reply_cached(kind: CallKind) -> bool {
     match kind {
         CallKind::Setattr
@@ -65,7 +65,6 @@ pub fn is_reply_cached(kind: CallKind) -> bool {
     }
 }
 
-/// Encodes the calls of one client.
 #[derive(Debug)]
 pub struct Encoder {
     header: Vec<u8>,
@@ -74,7 +73,6 @@ pub struct Encoder {
     write_tail: Vec<u8>,
 }
 
-/// A slot of a session, and the open owners that use it.
 #[derive(Debug)]
 pub struct OwnerSlot {
     pub slot: SessionSlot,
@@ -82,7 +80,6 @@ pub struct OwnerSlot {
 }
 
 impl OwnerSlot {
-    /// The slot of the process with this number.
     pub fn new(slot: SessionSlot, process: u64) -> Self {
         Self { slot, first_owner: process * OWNERS }
     }
@@ -94,18 +91,18 @@ impl Encoder {
         Self { header, minor, client_id, write_tail: getattr(CACHE_CONSISTENCY).to_bytes() }
     }
 
-    /// The beginning of every call: record mark, header and credentials.
+    /// Record mark, header and credentials, which start every call.
     pub fn header(&self) -> &[u8] {
         &self.header
     }
 
-    /// The end of a call, behind the data of a WRITE.
+    /// Follows the data of a WRITE; empty for other calls.
     pub fn tail(&self, kind: CallKind) -> &[u8] {
         if kind == CallKind::Write { &self.write_tail } else { &[] }
     }
 
-    /// Encodes a call behind its header, up to the data of a WRITE. `open` is the stateid of the file that the
-    /// operation has open.
+    /// Encodes a call after its header, up to the data of a WRITE. `open` is the stateid of the operation's
+    /// open file.
     pub fn encode(&self, call: &Call<'_>, open: Stateid, slot: &mut OwnerSlot, w: &mut Writer<'_>) {
         let sequence = slot.slot.arguments(is_reply_cached(call.kind()));
         slot.slot.advance();
@@ -133,7 +130,7 @@ impl Encoder {
     }
 }
 
-/// Passes the object of a call and the operations on it to `put`; none for a WRITE, whose data lies between its
+/// Passes the object of a call and the operations on it to `put`. A WRITE has none: its data lies between its
 /// operations.
 fn with_operations(
     call: &Call<'_>,
@@ -209,7 +206,6 @@ fn with_attributes(attributes: &Sattr, give: impl FnOnce(Fattr<'_>)) {
     give(Fattr { attrmask, attr_vals: &attr_vals });
 }
 
-/// Decodes the results of a call of this kind in `slot`.
 #[inline]
 pub fn decode<'a>(
     kind: CallKind,
@@ -272,7 +268,8 @@ pub fn decode<'a>(
     Ok(result)
 }
 
-/// Decodes the results of a READ up to its data; gives the bytes behind, of which a receiver may have dropped some.
+/// Decodes the results of a READ up to its data. Returns the bytes that follow, of which a receiver may have
+/// dropped some.
 #[inline]
 pub fn decode_read_head<'a>(
     slot: &mut SessionSlot,
@@ -284,7 +281,7 @@ pub fn decode_read_head<'a>(
     Ok((ReadHead { count: ok.data_length, length: ok.data_length, eof: ok.eof }, r.rest()))
 }
 
-/// OPEN by handle, or by a name that it creates.
+/// CREATE opens by name and so returns a handle; OPEN has the handle already.
 fn opened<'a>(kind: CallKind, r: &mut Results<'a>) -> Result<CallResult<'a>, Rejection> {
     let stateid = r.result::<OpenOk<'_>>(Op::OPEN)?.stateid;
     let file = (kind == CallKind::Create).then(|| file_handle(r)).transpose()?;
@@ -304,7 +301,6 @@ fn listed(ok: &ReaddirOk<'_>) -> Result<ListedPage, Error> {
     Ok(ListedPage { entries, cookie: cookie.unwrap_or(0), cookieverf: ok.cookieverf, eof: ok.eof })
 }
 
-/// The result of GETFH.
 fn file_handle<'a>(r: &mut Results<'a>) -> Result<FileHandle<'a>, Rejection> {
     r.result::<GetfhOk<'_>>(Op::GETFH).map(|ok| FileHandle(ok.object.0))
 }

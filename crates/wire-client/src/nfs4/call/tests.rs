@@ -15,7 +15,6 @@ use crate::call::WriteHead;
 use crate::nfs4::testing::{SESSION, compound, only_call, slot};
 
 const OPEN_STATEID: Stateid = Stateid { seqid: 3, other: [9; 12] };
-/// The data of WRITEs.
 const DATA_BYTE: u8 = 7;
 const FILE: FileHandle<'_> = FileHandle(&[1; 5]);
 const NAME: DirOpArgs<'_> = DirOpArgs { dir: FileHandle(&[2; 5]), name: b"f01" };
@@ -24,7 +23,7 @@ fn owner_slot() -> OwnerSlot {
     OwnerSlot::new(slot(1), 11)
 }
 
-/// Passes the operations of a call behind SEQUENCE, and whether its reply is cached, to `look`.
+/// Passes the operations after SEQUENCE to `look`, and whether the reply is cached.
 fn encoded(call: &Call<'_>, look: impl FnOnce(&[Argument<'_>], bool)) {
     let encoder = Encoder::new(&Identity::new(0, 0), 1, 5);
     let mut slot = owner_slot();
@@ -138,7 +137,6 @@ fn write_data_lies_between_its_operations() {
     check(&Call::Write(head), false, &[putfh(FILE), Argument::Write(write), getattr(CACHE_CONSISTENCY)]);
 }
 
-/// Decodes the reply to the slot's first call.
 fn decoded<'a>(call: &Call<'_>, reply: &'a [u8]) -> Result<CallResult<'a>, String> {
     let mut slot = slot(1);
     slot.advance();

@@ -28,20 +28,18 @@ use super::requests::{self, OpenMode, utf16};
 use super::responses::{body, listed, message};
 use crate::call::{Call, CallKind, CallResult, ListedPage, OpenId, ReadHead, Rejection};
 
-/// The name under a handle that is the whole path.
+/// For a handle that is the whole path.
 const NO_NAME: &[u8] = b"";
-/// The mode that becomes the archive attribute.
+/// Sets the archive attribute, since SMB has no modes.
 const ARCHIVED_MODE: u32 = 0o600;
 
-/// The call in flight of a process.
 #[derive(Debug, Default)]
 pub struct InFlight {
-    /// The path that it opens, in UTF-8.
+    /// The path that the call opens, in UTF-8.
     path: Vec<u8>,
     requests: &'static [Command],
 }
 
-/// The request for which a call is made.
 pub fn command(kind: CallKind) -> Command {
     match kind {
         CallKind::Null => Command::ECHO,
@@ -58,7 +56,7 @@ pub fn command(kind: CallKind) -> Command {
     }
 }
 
-/// The most credits that a call takes.
+/// An upper bound of the credits of a call.
 pub fn charge(call: &Call<'_>) -> u16 {
     match call {
         Call::Read(arguments) => channel::charge(arguments.count),
@@ -70,7 +68,7 @@ pub fn charge(call: &Call<'_>) -> u16 {
     }
 }
 
-/// The requests of a call, whose file its operation may have open.
+/// `is_open` is true if the call's operation has the file open.
 fn requests_of(call: &Call<'_>, is_open: bool) -> &'static [Command] {
     match call {
         Call::Getattr(_) => &[Command::CREATE, Command::QUERY_INFO, Command::CLOSE],
@@ -87,7 +85,7 @@ fn requests_of(call: &Call<'_>, is_open: bool) -> &'static [Command] {
     }
 }
 
-/// The directory and name that a call opens, and how; `None` for a call on an open file.
+/// The directory and name that a call opens, and the mode. `None` for a call on an open file.
 fn open_operand<'a>(call: &Call<'a>) -> Option<(FileHandle<'a>, &'a [u8], OpenMode)> {
     let name = |what: nfs_wire::v3::DirOpArgs<'a>, mode| Some((what.dir, what.name, mode));
     match *call {
@@ -152,13 +150,13 @@ pub fn with_requests(
     send(&all);
 }
 
-/// The path of a name in a directory; of the object itself for an empty name.
+/// An empty name stands for the object itself.
 fn join(object: FileHandle<'_>, name: &[u8]) -> Vec<u8> {
     let between: &[u8] = if object.0.is_empty() || name.is_empty() { b"" } else { b"\\" };
     [object.0, between, name].concat()
 }
 
-/// The information that a SETATTR sets: a size, or for a mode the archive attribute.
+/// A size becomes the end of file, a mode the archive attribute.
 fn attributes(call: &Call<'_>) -> (FileClass, Vec<u8>) {
     let Call::Setattr(arguments) = call else { return (FileClass::BASIC, Vec::new()) };
     match (arguments.new_attributes.size, arguments.new_attributes.mode) {
@@ -181,7 +179,6 @@ fn write_flags(call: &Call<'_>) -> WriteFlags {
     }
 }
 
-/// Decodes the responses to the call in flight.
 #[inline]
 pub fn decode_in_flight<'a>(
     kind: CallKind,
@@ -197,7 +194,7 @@ pub fn decode_in_flight<'a>(
     })
 }
 
-/// Decodes the responses to a call of this kind that was made as `requests`. SMB has no write verifier.
+/// Decodes the responses to a call made as `requests`. SMB has no write verifier.
 #[inline]
 pub fn decode<'a>(
     kind: CallKind,
@@ -239,7 +236,8 @@ pub fn decode<'a>(
     }
 }
 
-/// Decodes the response to a READ up to its data; gives the data, of which a receiver may have dropped some.
+/// Decodes the response to a READ up to its data. Returns the data, of which a receiver may have dropped
+/// some.
 #[inline]
 pub fn decode_read_head(bytes: &[u8]) -> Result<(ReadHead, &[u8]), Rejection> {
     let message = message(compound::messages(bytes).next(), Command::READ)?;

@@ -20,7 +20,6 @@ const OPEN: FileId = FileId { persistent: 7, volatile: 8 };
 const FILE: FileHandle<'_> = FileHandle(b"top\\d01\\f02");
 const NAME: DirOpArgs<'_> = DirOpArgs { dir: FileHandle(b"top\\new"), name: b"n03" };
 
-/// The messages of a call whose operation has `open` open.
 fn encoded(call: &Call<'_>, open: Option<FileId>) -> (Vec<u8>, InFlight) {
     let (mut channel, mut out, mut in_flight) = (Channel::with_credits(10), Vec::new(), InFlight::default());
     with_requests(call, open, &mut in_flight, |requests| {
@@ -31,13 +30,11 @@ fn encoded(call: &Call<'_>, open: Option<FileId>) -> (Vec<u8>, InFlight) {
     (out[4..].to_vec(), in_flight)
 }
 
-/// The commands of a message, with their credit charges.
 fn charges(sent: &[u8]) -> Vec<(Command, u16)> {
     let head = |message: compound::Message<'_>| (message.header.command, message.header.credit_charge);
     compound::messages(sent).map(|message| head(message.unwrap())).collect()
 }
 
-/// The body of the first request of a message.
 fn first<'a, T: Decode<'a>>(sent: &'a [u8]) -> T {
     T::decode(&mut compound::messages(sent).next().unwrap().unwrap().body()).unwrap()
 }
@@ -123,7 +120,7 @@ fn open_file_takes_one_request() {
     assert_eq!((charges(&closed), first::<CloseRequest>(&closed).file_id), (vec![(Command::CLOSE, 1)], OPEN));
 }
 
-/// Responses to these commands with these statuses and bodies.
+/// Builds one response for each command, with this status and body.
 fn responses(parts: &[(Command, NtStatus, &dyn Encode)]) -> Vec<u8> {
     let (mut all, mut last) = (Vec::new(), None);
     for (id, (command, status, body)) in (0..).zip(parts) {
@@ -151,7 +148,7 @@ fn opened() -> CreateResponse<'static> {
     }
 }
 
-/// Passes the result of a call, or its error in words, to `check`.
+/// Passes the result of a call, or its error as a text, to `check`.
 fn decoded(
     call: &Call<'_>,
     open: Option<FileId>,
