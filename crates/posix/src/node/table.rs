@@ -25,7 +25,6 @@ pub(crate) struct Table {
 struct Shard {
     slots: HashMap<FileKey, usize, BuildHasherDefault<KeyHasher>>,
     nodes: Vec<Arc<Node>>,
-    /// Position of the search for a node to evict.
     hand: usize,
 }
 
