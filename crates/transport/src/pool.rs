@@ -10,7 +10,6 @@ use vfs::sync::{Condvar, Mutex};
 /// The function that runs a job. It may submit further ones.
 type Run<J> = dyn Fn(&Arc<Pool<J>>, J) + Send + Sync;
 
-/// Threads that run jobs of type `J`.
 pub(crate) struct Pool<J> {
     state: Mutex<State<J>>,
     work: Condvar,
