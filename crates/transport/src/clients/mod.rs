@@ -234,6 +234,7 @@ impl ConnectionGuard {
 impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         let mut known = self.clients.lock();
+        // The eviction itself has already ended the count.
         if !known.evicted.remove(&self.number) {
             known.unproven.remove(self.number);
             known.uncount(self.client, self.number);
