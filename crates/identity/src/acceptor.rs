@@ -15,7 +15,6 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Accepted {
     pub account: Account,
-    /// The session key, shared by client and server.
     pub session_key: SessionKey,
     /// The last token for the client; empty if it needs none.
     pub token: Vec<u8>,

@@ -30,7 +30,6 @@ pub enum MicPolicy {
     Always,
 }
 
-/// The account that a client has authenticated as.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Account {
     /// A null session. It may read only public information.

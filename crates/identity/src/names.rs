@@ -2,7 +2,6 @@ use crate::limits::{ACCOUNT_NAME_CHARS_MAX, NAME_UNITS_MAX};
 use crate::refusal::{Malformed, Refusal};
 use std::fmt;
 
-/// The name of a local user or group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AccountName(String);
 
@@ -127,12 +126,10 @@ impl ServerNames {
     }
 }
 
-/// Encodes UTF-16LE.
 pub(crate) fn utf16(text: &str) -> Vec<u8> {
     text.encode_utf16().flat_map(u16::to_le_bytes).collect()
 }
 
-/// Decodes UTF-16LE.
 pub(crate) fn from_utf16(bytes: &[u8]) -> Result<String, Refusal> {
     let (units, odd) = bytes.as_chunks();
     if !odd.is_empty() || units.len() > NAME_UNITS_MAX {

@@ -40,7 +40,6 @@ pub struct Identity {
     pub group_sids: Vec<Sid>,
 }
 
-/// A uid or gid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Id {
     User(u32),
@@ -51,7 +50,6 @@ pub enum Id {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Principal {
     pub kind: PrincipalKind,
-    /// The domain of the name.
     pub domain: String,
     pub name: String,
     pub sid: Sid,

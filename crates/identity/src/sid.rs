@@ -93,12 +93,10 @@ impl Sid {
         Self::from_parts(UNIX, [2, gid])
     }
 
-    /// A local user of this machine.
     pub(crate) fn user(&self, uid: u32) -> Self {
         self.with_rid(FIRST_RID + 2 * uid.min(ID_MAX))
     }
 
-    /// A local group of this machine.
     pub(crate) fn group(&self, gid: u32) -> Self {
         self.with_rid(FIRST_RID + 2 * gid.min(ID_MAX) + 1)
     }
@@ -113,7 +111,6 @@ impl Sid {
         self.sub_authorities.last().copied().unwrap_or(0)
     }
 
-    /// Appends a relative identifier.
     pub(crate) fn with_rid(&self, relative: u32) -> Self {
         Self::from_parts(self.authority, self.sub_authorities.iter().copied().chain([relative]))
     }

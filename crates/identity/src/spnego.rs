@@ -11,7 +11,6 @@ const RESPONSE_TAG: u8 = 1;
 /// The placeholder for `hintName`, MS-SPNG §2.2.1.
 const HINT_NAME: &[u8] = b"not_defined_in_RFC4178@please_ignore";
 
-/// An authentication mechanism.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mechanism {
     /// NTLM, `1.3.6.1.4.1.311.2.2.10`.
@@ -140,7 +139,6 @@ impl<'a> NegTokenResp<'a> {
     }
 }
 
-/// The supported mechanisms as a `MechTypeList`.
 pub(crate) fn mechanism_list() -> Vec<u8> {
     let list: Vec<u8> =
         MECHANISMS.iter().flat_map(|mechanism| der::element(der::OID, mechanism.oid())).collect();

@@ -8,7 +8,6 @@ use std::sync::Arc;
 pub(crate) const NOW: FileTime = FileTime(133_000_000_000_000_000);
 const KERBEROS: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x12, 0x01, 0x02, 0x02];
 
-/// Decodes hexadecimal digits.
 pub(crate) fn hex(digits: &str) -> Vec<u8> {
     digits
         .as_bytes()
@@ -300,7 +299,6 @@ fn random_changes_never_panic_or_authenticate() {
     }
 }
 
-/// Changes a byte, or truncates.
 fn mutate(bytes: &mut Vec<u8>, [_, how, high, low]: [u8; 4]) {
     let at = usize::from(u16::from_be_bytes([high, low])) % bytes.len();
     if how < 200 { bytes[at] ^= how.max(1) } else { bytes.truncate(at) }

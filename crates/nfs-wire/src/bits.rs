@@ -4,7 +4,6 @@
 macro_rules! bits {
     ($($set:ident),* $(,)?) => {$(
         impl $set {
-            /// Whether every bit of `other` is set.
             #[inline]
             pub const fn contains(self, other: Self) -> bool {
                 self.0 & other.0 == other.0

@@ -88,9 +88,7 @@ pub struct RecordMark {
 }
 
 impl RecordMark {
-    /// Bytes a mark takes.
     pub const SIZE: usize = 4;
-    /// The bit that says `last`.
     pub const LAST: u32 = 1 << 31;
 
     #[inline]

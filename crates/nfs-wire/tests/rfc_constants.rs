@@ -199,7 +199,6 @@ fn parse(text: &str) -> Groups<'_> {
     groups
 }
 
-/// Words and signs, without comments.
 fn words(text: &str) -> Vec<&str> {
     let mut words = Vec::new();
     for part in text.split("/*") {

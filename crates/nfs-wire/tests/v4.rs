@@ -20,7 +20,6 @@ fn words(words: &[u32]) -> Vec<u8> {
 
 const STATEID: Stateid = Stateid { seqid: 9, other: *b"abcdefghijkl" };
 
-/// [`STATEID`] on the wire.
 fn stateid() -> Vec<u8> {
     [words(&[9]), b"abcdefghijkl".to_vec()].concat()
 }

@@ -13,10 +13,8 @@ use vfs::sync::Mutex;
 
 /// Maximum number of cached nodes, however many descriptors the process may open.
 const NODES_MAX: usize = 262_144;
-/// Default memory for listings.
 const LISTING_BYTES_MAX: usize = 16 << 20;
 
-/// Descriptors and memory that stores share.
 pub struct ResourceBudget {
     nodes: AtomicUsize,
     nodes_max: AtomicUsize,
@@ -26,11 +24,9 @@ pub struct ResourceBudget {
 
 pub(crate) type Evicted = Arc<dyn Any + Send + Sync>;
 
-/// A cache of nodes that can evict one.
 pub(crate) trait Evict: Send + Sync {
     fn count(&self) -> usize;
 
-    /// Removes an idle node without other references, if there is one.
     fn evict(&self) -> Option<Evicted>;
 }
 
@@ -57,7 +53,6 @@ impl ResourceBudget {
         while self.nodes.load(Ordering::Relaxed) > nodes_max && self.make_room().is_some() {}
     }
 
-    /// Adds `table` to the tables that share this budget.
     pub(crate) fn join(&self, table: Weak<dyn Evict>) {
         let mut tables = self.tables.lock();
         tables.retain(|table| table.strong_count() > 0);

@@ -15,7 +15,6 @@ use vfs::{FsResult, FsStat};
 /// The end of the largest possible file (`loff_t`).
 pub(crate) const OFFSET_MAX: u64 = i64::MAX.unsigned_abs();
 
-/// Properties of a file system.
 pub(crate) struct FsType {
     pub(crate) is_memory: bool,
     pub(crate) new_inodes_follow_dir: bool,
@@ -92,7 +91,6 @@ pub(crate) fn supports_xattrs(dir: &OwnedFd) -> bool {
     !matches!(queried, Err(Errno::OPNOTSUPP | Errno::NOSYS))
 }
 
-/// Whether files in the file system of `dir` may have POSIX ACLs.
 pub(crate) fn supports_acls(dir: &OwnedFd) -> bool {
     let queried = fgetxattr_query(dir.as_fd(), "system.posix_acl_access");
     !matches!(queried, Err(Errno::OPNOTSUPP | Errno::NOSYS))

@@ -29,7 +29,6 @@ impl Handle {
         Some(Self { bytes_used: c_uint::try_from(parts.len()).ok()?, kind, bytes })
     }
 
-    /// The type that the file system gave the handle.
     pub(crate) fn kind(&self) -> c_int {
         self.kind
     }
@@ -69,7 +68,6 @@ pub(crate) fn name_to_handle(dir: BorrowedFd<'_>, name: &[u8]) -> Result<(Handle
     })
 }
 
-/// Opens the file of `handle` on the mount of the file `mount`.
 pub(crate) fn open_by_handle(mount: BorrowedFd<'_>, handle: &Handle, flags: c_int) -> Result<OwnedFd, Errno> {
     let mut handle = *handle;
     // SAFETY: `handle` is laid out as `struct file_handle` with at least `bytes_used` bytes, and is only read.
@@ -94,7 +92,7 @@ pub(crate) fn replace(target: BorrowedFd<'_>, source: BorrowedFd<'_>) -> Result<
         .map(|_| ())
 }
 
-/// Gives this thread its own working directory. Whether that succeeded.
+/// Gives this thread its own working directory. Returns whether that succeeded.
 pub(crate) fn own_working_dir() -> bool {
     // SAFETY: the call takes no pointer. With CLONE_FS alone it changes nothing but that this thread's working directory, root and
     // umask are its own copies from now on.
@@ -278,7 +276,6 @@ fn quotactl<T>(file: BorrowedFd<'_>, command: c_uint, id: u32, argument: &mut T)
     .map(|_| ())
 }
 
-/// Whether the file system of `file` enforces project quotas.
 pub(crate) fn enforces_projects(file: BorrowedFd<'_>) -> Result<bool, Errno> {
     /// `FS_QUOTA_PDQ_ACCT` and `FS_QUOTA_PDQ_ENFD`.
     const ON: u16 = 1 << 4 | 1 << 5;

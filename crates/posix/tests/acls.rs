@@ -27,7 +27,6 @@ fn served(tree: &Tree) -> File {
     Arc::new(Export::new("/one", Arc::new(volume), Vec::new())).root()
 }
 
-/// Runs a test on every available file system.
 fn everywhere(test: impl Fn(&Tree)) {
     for ground in GROUNDS {
         let Some(tree) = Tree::new(ground) else { continue };
@@ -161,7 +160,6 @@ fn random_acls_grant_same_access_as_kernel() {
     });
 }
 
-/// An object to create in a directory, by the service and by the kernel.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     File,
@@ -199,7 +197,6 @@ fn make_by_kernel(dir: &Path, kind: Kind, mode: u32) -> Result<(), Errno> {
     }
 }
 
-/// Owner, mode and ACLs of a file.
 fn security(path: &Path) -> (u32, u32, u32, [Option<Vec<u8>>; 2]) {
     let metadata = fs::symlink_metadata(path).expect("a file");
     let lists = [ACCESS, DEFAULT].map(|name| {

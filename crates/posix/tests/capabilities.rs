@@ -108,7 +108,6 @@ fn ranges_without_kernel_support_are_emulated() {
     }
 }
 
-/// Forbids the calls on ranges in this thread.
 fn forget_calls() {
     let unknown = SeccompAction::Errno(rustix::io::Errno::OPNOTSUPP.raw_os_error().unsigned_abs());
     let calls = [libc::SYS_fallocate, libc::SYS_copy_file_range].map(|call| (call, Vec::new())).into();

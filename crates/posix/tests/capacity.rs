@@ -28,7 +28,6 @@ use vfs_testing::conformance::capacity::{self, Charging, End, Fixture};
 const GROUNDS: [Ground; 5] =
     [Ground::Tmpfs, Ground::Disk, Ground::Xfs, Ground::XfsProjects, Ground::Ext4Projects];
 const ID: VolumeId = VolumeId(0xfeed_f00d_dead_beef);
-/// The charge of an empty file.
 const FILE: u64 = INODE_BYTES + NAME_BYTES;
 const CAPACITY: Capacity = Capacity { bytes: 64 << 20, files: 1000 };
 /// Only a hang takes this long: a machine may stop a process for minutes while the clock runs on.
@@ -43,14 +42,12 @@ fn root() -> Root {
     Root { mode: own.mode, uid: own.uid, gid: own.gid }
 }
 
-/// The contents of the directory of usage files.
 fn records(data: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
     let paths =
         fs::read_dir(data.join("usage")).expect("a directory").map(|entry| entry.expect("an entry").path());
     paths.map(|path| (path.clone(), fs::read(&path).expect("a record"))).collect()
 }
 
-/// Runs the suite, each case in its own data directory below `path`.
 fn run_in(path: &Path, charging: Charging) {
     let next = AtomicU32::new(0);
     capacity::run(&|| {
@@ -138,7 +135,6 @@ fn unlinked_file_is_charged_until_closed() {
     }
 }
 
-/// Steps at which the process is killed, by system call.
 const STEPS_OF_MAKE: [(&str, i64); 6] = [
     ("mkdirat", libc::SYS_mkdirat),
     ("fchmod", libc::SYS_fchmod),
@@ -151,7 +147,6 @@ const STEPS_OF_A_PROJECT: [(&str, i64); 2] = [("ioctl", libc::SYS_ioctl), ("quot
 const STEPS_OF_REMOVE: [(&str, i64); 3] =
     [("renameat", libc::SYS_renameat), ("fsync", libc::SYS_fsync), ("unlinkat", libc::SYS_unlinkat)];
 
-/// Runs `what` in a process that is killed at a step, and checks that it was.
 fn run_until_killed(data: &Path, what: &str, step: (&str, i64)) {
     let (step, call) = step;
     let output = run_inner(data, &format!("{what} {call}"), &[]);
@@ -205,7 +200,6 @@ fn remove_can_be_repeated_after_crash() {
     }
 }
 
-/// Kills this process at the next `call` of this thread.
 fn die_at(call: i64) {
     let arch = std::env::consts::ARCH.try_into().expect("an architecture with seccomp");
     let calls = [(call, Vec::new())].into();
@@ -249,7 +243,6 @@ fn inner() {
     }
 }
 
-/// Kills a process that serves a volume at some point: the recount finds the actual contents.
 #[test]
 fn killed_writer_leaves_countable_volume() {
     let tree = Tree::new(Ground::Disk).unwrap();
@@ -361,7 +354,6 @@ fn serves_while_counting(data: &Path, usage: Usage) -> bool {
     true
 }
 
-/// A volume that cannot be counted blocks no other, is reported, and is tried again.
 #[test]
 fn failed_count_is_reported_and_retried() {
     let tree = Tree::new(Ground::Disk).unwrap();

@@ -36,7 +36,6 @@ fn caller() -> Caller {
     Caller::new(own.uid, own.gid, [])
 }
 
-/// Opens `file` for `holder`, with a read lease.
 fn lease(volume: &Volume, file: &File, holder: Arc<dyn Holder>) {
     let claims = volume.claims();
     let request = OpenRequest {

@@ -15,7 +15,6 @@ use vfs::Backend;
 use vfs::PosixAcl;
 use vfs_testing::conformance::{AclKind, Fixture, Lack, run};
 
-/// Unsupported features of the file system of `path`.
 fn lacks_of(path: &Path) -> &'static [(Lack, &'static str)] {
     let magic = rustix::fs::statfs(path).expect("a file system").f_type;
     match u32::try_from(magic).expect("a magic number") {
@@ -27,7 +26,6 @@ fn lacks_of(path: &Path) -> &'static [(Lack, &'static str)] {
     }
 }
 
-/// Sets an ACL directly, as setfacl(1) does.
 fn set_acl(path: &Path, kind: AclKind, acl: Option<&PosixAcl>) {
     let name = match kind {
         AclKind::Access => "system.posix_acl_access",
@@ -40,7 +38,6 @@ fn set_acl(path: &Path, kind: AclKind, acl: Option<&PosixAcl>) {
     .expect("a list");
 }
 
-/// Runs the suite, each case in its own directory below `path`.
 fn run_in(path: &Path, options: &Options, lacks: &[(Lack, &'static str)]) {
     let next = AtomicU32::new(0);
     let lacks = [lacks_of(path), lacks].concat();

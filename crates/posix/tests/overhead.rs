@@ -174,7 +174,6 @@ const KINDS: [(&str, Add); 14] = [
     ("files again", files),
 ];
 
-/// Fills a volume until it is full, and returns the number of objects.
 fn fill(root: &File, what: &str, add: Add) -> u32 {
     for number in 0..100_000 {
         match add(root, number) {
@@ -254,7 +253,6 @@ fn directories_do_not_add_up(ground: Ground) {
     counts_the_same(&tree.path, &volumes);
 }
 
-/// Checks that a full count finds the same as the running count.
 fn counts_the_same(data: &Path, volumes: &Volumes) {
     let counted = volumes.usage(ID).unwrap();
     let path = data.join(format!("volumes/{:016x}", ID.0));
@@ -273,7 +271,6 @@ fn emptied_directory_is_charged_for_its_blocks() {
     [Ground::Ext4, Ground::Xfs].into_iter().for_each(directories_do_not_add_up);
 }
 
-/// Whether the next start has to count, and the usage it finds.
 fn next_start(path: &Path) -> (bool, Usage) {
     let record = fs::read(path.join(format!("usage/{:016x}", ID.0))).unwrap();
     let counts = record[..2] != [2, 1];

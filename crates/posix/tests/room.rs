@@ -41,7 +41,6 @@ fn root() -> Root {
     Root { mode: own.mode, uid: own.uid, gid: own.gid }
 }
 
-/// A volume of `mib` below `data`.
 fn volume(data: &Path, mib: u64) -> (Arc<Volumes>, Arc<dyn Backend>) {
     let volumes = Volumes::open(data, Options::default()).unwrap();
     volumes.make(ID, &root(), Capacity { bytes: mib * MIB, files: 100 }).unwrap();

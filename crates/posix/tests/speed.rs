@@ -91,7 +91,6 @@ fn cached_calls_cost_little() {
     }
 }
 
-/// Compares a plain tree and a counted volume, alternating round by round.
 #[test]
 #[ignore = "figures, which another load on the machine may spoil"]
 fn counting_costs_little() {

@@ -22,7 +22,6 @@ fn caller() -> Caller {
     Caller::new(own.uid, own.gid, [])
 }
 
-/// The root of a volume over the tree, as after a start.
 fn start(path: &Path) -> File {
     let store = Store::open(path, Options::default()).expect("a store");
     let volume = Arc::new(Volume::new(VolumeId(1), "v", store, Durability::Sync, 1));
@@ -55,7 +54,6 @@ fn get(file: &File, name: &[u8]) -> Vec<u8> {
     data
 }
 
-/// Number of files with streams on disk.
 fn hidden(path: &Path) -> usize {
     let Ok(entries) = fs::read_dir(path.join(HIDDEN)) else { return 0 };
     let names = entries.map(|entry| entry.unwrap().file_name().into_encoded_bytes());

@@ -15,7 +15,6 @@ use vfs::{
 };
 use vfs_testing::UncheckedNode;
 
-/// Runs a test on every available file system.
 fn everywhere(test: impl Fn(&Tree, &Served)) {
     for ground in GROUNDS {
         let Some(tree) = Tree::new(ground) else { continue };
@@ -594,7 +593,6 @@ fn filtered_listing_stats_no_other_files() {
     });
 }
 
-/// The size of `wanted` in a listing.
 fn listed_size(dir: &NodeRef, wanted: &str) -> Option<u64> {
     let mut size = None;
     dir.read_dir(0, true, &mut |entry| {

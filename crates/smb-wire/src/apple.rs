@@ -15,7 +15,6 @@ pub const AFP_INFO: &[u8] = b"AFP_AfpInfo";
 pub const AFP_RESOURCE: &[u8] = b"AFP_Resource";
 /// Bytes of the stream [`AFP_INFO`].
 pub const AFP_INFO_BYTES: usize = 60;
-/// The first bytes of that stream.
 const AFP_INFO_MAGIC: &[u8] = b"AFP\0";
 /// The range of Finder's 32 bytes in that stream.
 const FINDER_INFO: std::ops::Range<usize> = 16..48;

@@ -22,7 +22,6 @@ pub struct AllocationSize {
 }
 
 impl AllocationSize {
-    /// The name of its create context.
     pub const NAME: &'static [u8] = b"AlSi";
 }
 
@@ -38,6 +37,5 @@ pub struct OnDiskId {
 }
 
 impl OnDiskId {
-    /// `SMB2_CREATE_QUERY_ON_DISK_ID`.
     pub const NAME: &'static [u8] = b"QFid";
 }

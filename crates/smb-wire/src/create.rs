@@ -125,7 +125,6 @@ pub struct CreateResponse<'a> {
     pub contexts: CreateContexts<'a>,
 }
 
-/// The alignment of each create context.
 const CONTEXT_ALIGNMENT: usize = 8;
 /// The maximum number of create contexts in a message. The specification has seventeen kinds, and no client repeats
 /// one.

@@ -25,7 +25,6 @@ pub struct DurableReconnect {
 }
 
 impl DurableReconnect {
-    /// `SMB2_CREATE_DURABLE_HANDLE_RECONNECT`.
     pub const NAME: &'static [u8] = b"DHnC";
 }
 
@@ -68,7 +67,6 @@ pub struct DurableReconnectV2 {
 }
 
 impl DurableReconnectV2 {
-    /// `SMB2_CREATE_DURABLE_HANDLE_RECONNECT_V2`.
     pub const NAME: &'static [u8] = b"DH2C";
 }
 
@@ -81,7 +79,6 @@ pub struct AppInstanceId {
 }
 
 impl AppInstanceId {
-    /// `SMB2_CREATE_APP_INSTANCE_ID`.
     pub const NAME: &'static [u8] = &0x45bc_a66a_efa7_f74a_9008_fa46_2e14_4d74_u128.to_be_bytes();
 }
 
@@ -95,7 +92,6 @@ pub struct AppInstanceVersion {
 }
 
 impl AppInstanceVersion {
-    /// `SMB2_CREATE_APP_INSTANCE_VERSION`.
     pub const NAME: &'static [u8] = &0xb982_d0b7_3b56_074f_a07b_524a_8116_a010_u128.to_be_bytes();
 }
 

@@ -7,7 +7,6 @@ use crate::{Decode, Encode, Malformed, Reader, Writer};
 
 /// `SMB2_CREATE_EA_BUFFER`, MS-SMB2 §2.2.13.2.1: the create context with a list of [`FullEa`].
 pub const EA_BUFFER: &[u8] = b"ExtA";
-/// The alignment of each attribute.
 const ALIGNMENT: usize = 4;
 
 bit_set! {
@@ -48,7 +47,6 @@ impl<'a> Decode<'a> for FullEa<'a> {
     }
 }
 
-/// Reads a name and its terminating zero.
 fn terminated_name<'a>(r: &mut Reader<'a>, length: u8) -> Result<&'a [u8], Malformed> {
     let name = r.bytes(usize::from(length))?;
     if u8::decode(r)? != 0 || name.contains(&0) {

@@ -3,15 +3,11 @@
 use crate::sets::{bit_set, open_set};
 use crate::{Decode, Encode, Malformed, NtStatus, Reader, Writer};
 
-/// Bytes of the header.
 pub const HEADER_SIZE: usize = 64;
 /// The size as a header field.
 const STRUCTURE_SIZE: u16 = 64;
-/// The offset of `Flags`.
 pub const FLAGS_OFFSET: usize = 16;
-/// The offset of `NextCommand`.
 pub const NEXT_COMMAND_OFFSET: usize = 20;
-/// The offset of `MessageId`.
 pub const MESSAGE_ID_OFFSET: usize = 24;
 /// The offset of `Signature`, the last 16 bytes.
 pub const SIGNATURE_OFFSET: usize = 48;
@@ -71,9 +67,13 @@ bit_set! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Routing {
     /// Identifies a tree connect. The four bytes before it are reserved; some clients send a process ID.
-    Sync { process_id: u32, tree_id: u32 },
-    /// Identifies an asynchronous request.
-    Async { async_id: u64 },
+    Sync {
+        process_id: u32,
+        tree_id: u32,
+    },
+    Async {
+        async_id: u64,
+    },
 }
 
 /// `SMB2 Packet Header`, MS-SMB2 §2.2.1.

@@ -27,7 +27,6 @@ pub struct NotifyInformation<'a> {
     pub file_name: Utf16<'a>,
 }
 
-/// The alignment of each change.
 const ALIGNMENT: usize = 4;
 
 #[derive(Debug)]

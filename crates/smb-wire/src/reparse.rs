@@ -16,7 +16,6 @@ impl SymbolicLink<'_> {
     /// Bytes before the names.
     pub(crate) const FIXED_SIZE: usize = 12;
 
-    /// Total bytes.
     pub(crate) fn size(&self) -> usize {
         Self::FIXED_SIZE + self.substitute_name.bytes().len() + self.print_name.bytes().len()
     }

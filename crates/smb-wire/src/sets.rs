@@ -48,7 +48,6 @@ macro_rules! bit_set {
                 self.0 == 0
             }
 
-            /// Whether all bits of `other` are set.
             #[inline]
             pub const fn contains(self, other: Self) -> bool {
                 self.0 & other.0 == other.0

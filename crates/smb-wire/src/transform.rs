@@ -5,9 +5,7 @@ use crate::negotiate::CompressionAlgorithm;
 use crate::sets::bit_set;
 use crate::{Decode, Encode, Malformed, Reader, Wire, Writer};
 
-/// Bytes of a transform header.
 pub const TRANSFORM_SIZE: usize = 52;
-/// The offset of `Signature`.
 pub const TRANSFORM_SIGNATURE_OFFSET: usize = 4;
 /// The offset of the authenticated bytes, behind the signature.
 pub const TRANSFORM_AAD_OFFSET: usize = 20;

@@ -122,13 +122,9 @@ bit_set! {
 }
 
 impl AccessMask {
-    /// The right to list a directory.
     pub const LIST_DIRECTORY: Self = Self::READ_DATA;
-    /// The right to create a file in a directory.
     pub const ADD_FILE: Self = Self::WRITE_DATA;
-    /// The right to create a directory in a directory.
     pub const ADD_SUBDIRECTORY: Self = Self::APPEND_DATA;
-    /// The right to look up names in a directory.
     pub const TRAVERSE: Self = Self::EXECUTE;
     /// All rights to a file, without those that need a privilege.
     pub const FILE_ALL: Self = Self(0x001f_01ff);

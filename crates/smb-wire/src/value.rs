@@ -9,7 +9,6 @@ const MOSTLY_BYTES: usize = 128;
 pub trait Encode {
     fn encode(&self, w: &mut Writer<'_>);
 
-    /// Encodes the value alone.
     fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(MOSTLY_BYTES);
         self.encode(&mut Writer::new(&mut out));

@@ -18,7 +18,6 @@ use vfs::{FsError, Wait};
 
 type Waiting<P> = Queued<<P as Protocol>::Call, <P as Protocol>::Continuation>;
 
-/// The job of a storage thread for an admitted call.
 fn into_work<P: Protocol>(queued: Waiting<P>, permit: Permit) -> Work<P> {
     let permit = Some(permit);
     match queued {

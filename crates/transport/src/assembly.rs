@@ -10,7 +10,6 @@ pub(crate) struct Assembly {
     /// time.
     pieces: Vec<Vec<u8>>,
     length: usize,
-    /// The capacity of all pieces.
     memory_bytes: usize,
     parts: u32,
     /// The bytes that are missing from the current part, and whether that part is the message's last.
@@ -25,7 +24,6 @@ impl Assembly {
         self.parts > 0
     }
 
-    /// Whether the current part is incomplete.
     pub(crate) fn is_inside(&self) -> bool {
         self.open.is_some()
     }

@@ -9,9 +9,7 @@ use vfs::sync::Mutex;
 pub(crate) struct Buffer {
     data: Option<Box<[u8]>>,
     pool: Arc<BufferPool>,
-    /// The start of the next call.
     pub(crate) start: usize,
-    /// The end of the received bytes.
     pub(crate) filled: usize,
 }
 
@@ -31,13 +29,14 @@ struct State {
 const SPARE_MAX: usize = 16;
 
 impl BufferPool {
-    /// A pool that calls `on_available` when a buffer returns after a request found none.
+    /// A pool that calls `on_return` when a buffer returns after a request found none.
     pub(crate) fn new(on_return: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
         let state = Mutex::new(State::default());
         Arc::new(Self { state, is_awaited: AtomicBool::new(false), on_available: Box::new(on_return) })
     }
 
-    /// An empty buffer; `None` if too many are in use. In that case `on_available` is called later.
+    /// Returns an empty buffer. `None` if too many are in use; the pool then calls `on_available`
+    /// later.
     pub(crate) fn take(self: &Arc<Self>) -> Option<Buffer> {
         let mut state = self.state.lock();
         if state.in_use >= BUFFERS_MAX {
@@ -80,7 +79,6 @@ impl BufferPool {
 }
 
 impl Buffer {
-    /// The received bytes that are not processed yet.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.all()[self.start..self.filled]
     }
@@ -89,18 +87,15 @@ impl Buffer {
         self.data.as_deref().unwrap_or_default()
     }
 
-    /// Free space behind the received bytes.
     pub(crate) fn room(&mut self) -> &mut [u8] {
         let filled = self.filled;
         &mut self.data.as_deref_mut().unwrap_or_default()[filled..]
     }
 
-    /// Whether all received bytes are processed.
     pub(crate) fn is_done(&self) -> bool {
         self.start == self.filled
     }
 
-    /// Moves the remaining bytes to the front, to make room behind them.
     pub(crate) fn compact(&mut self) {
         let (start, filled) = (self.start, self.filled);
         if start > 0 {
@@ -109,7 +104,6 @@ impl Buffer {
         }
     }
 
-    /// Appends bytes that were received elsewhere.
     pub(crate) fn put(&mut self, rest: &[u8]) {
         self.room()[..rest.len()].copy_from_slice(rest);
         self.filled += rest.len();

@@ -32,25 +32,27 @@ use vfs::qos::Permit;
 use vfs::sync::Mutex;
 use vfs::{Protection, VolumeId};
 
-/// The event loop of a connection, and the storage threads behind it.
 pub(crate) trait LoopHandle<P: Protocol>: Send + Sync {
-    /// Resumes a paused connection.
     fn resume(&self, token: u64);
-    /// Resumes a queued call on the loop, with its permit.
     fn admit(&self, token: u64, number: u64, permit: Permit);
-    /// Has a storage thread do a call.
     fn submit(&self, connection: &Arc<Connection<P>>, work: Work<P>);
 }
 
-/// A call for a storage thread.
 pub(crate) enum Work<P: Protocol> {
-    /// A call that has not begun.
-    Call { call: P::Call, message: Vec<u8>, permit: Option<Permit>, received: Instant },
+    Call {
+        call: P::Call,
+        message: Vec<u8>,
+        permit: Option<Permit>,
+        received: Instant,
+    },
     /// A call that needs storage, or the tokens that it now has.
-    Resume { at: P::Continuation, permit: Option<Permit>, received: Instant },
+    Resume {
+        at: P::Continuation,
+        permit: Option<Permit>,
+        received: Instant,
+    },
 }
 
-/// The registration of a connection with its event loop.
 pub(crate) struct Watch<P: Protocol> {
     pub(crate) event_loop: Box<dyn LoopHandle<P>>,
     pub(crate) token: u64,
@@ -59,7 +61,6 @@ pub(crate) struct Watch<P: Protocol> {
 }
 
 pub struct Connection<P: Protocol> {
-    /// The protocol's state of the connection.
     pub session: P::Session,
     pub endpoints: Endpoints,
     /// The socket, in non-blocking mode.
@@ -68,13 +69,11 @@ pub struct Connection<P: Protocol> {
     pub(crate) resources: Arc<Resources>,
     watch: Watch<P>,
     outgoing: Mutex<Outgoing>,
-    /// Whether replies may share packets.
     coalesces: bool,
     /// Calls in progress on storage threads.
     in_progress: AtomicU32,
     /// Bytes of replies that the client has not read: a copy of the value in `outgoing`, to be read without the lock.
     unread: AtomicUsize,
-    /// Bytes of long replies being produced.
     pub(crate) long_reply_bytes: AtomicUsize,
     /// Whether the event loop has stopped taking calls and waits for `resume`.
     paused: AtomicBool,
@@ -83,9 +82,7 @@ pub struct Connection<P: Protocol> {
     /// Whether bytes pass through a transform, and its [`Protection`]: copies of the values in `outgoing`.
     transformed: AtomicBool,
     protection: AtomicU8,
-    /// Whether the transform is still being negotiated.
     is_handshaking: AtomicBool,
-    /// Calls that wait for the limits of volumes.
     pub(crate) queue: Queue<Queued<P::Call, P::Continuation>>,
     /// The volumes of past calls, each with the time of its last reply ([`clock::coarse_ms`]).
     volumes: Mutex<Vec<(VolumeId, u64)>>,
@@ -97,7 +94,6 @@ pub struct Connection<P: Protocol> {
     standing: AtomicU8,
 }
 
-/// The trust that a client has earned on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Standing {
@@ -122,7 +118,6 @@ struct Outgoing {
     writes: bool,
     watched: EventFlags,
     is_broken: bool,
-    /// The TCP user timeout, if one is set.
     user_timeout: Option<Duration>,
     /// An unanswered retransmission from before the timeout was set: the kernel may check the timeout too late.
     stall: Option<Stall>,
@@ -211,7 +206,6 @@ impl<P: Protocol> Connection<P> {
         _ = self.standing.compare_exchange(new, tolerated, Ordering::SeqCst, Ordering::SeqCst);
     }
 
-    /// Whether the deadline for a proof applies.
     pub(crate) fn is_new(&self) -> bool {
         self.standing.load(Ordering::Relaxed) == Standing::New as u8
     }
@@ -280,7 +274,6 @@ impl<P: Protocol> Connection<P> {
         self.send_sealed(outgoing, out);
     }
 
-    /// Sends bytes that need no transform.
     fn send_sealed(&self, outgoing: &mut Outgoing, out: &mut Outbox) {
         if outgoing.is_broken {
             return out.clear();
@@ -304,7 +297,6 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    /// Sends more of the queue, because the socket has room again.
     pub(crate) fn send_queued(&self) {
         let mut outgoing = self.lock();
         match outgoing.queue.send(self.socket.as_fd(), self.coalesces) {
@@ -377,7 +369,6 @@ impl<P: Protocol> Connection<P> {
         opened
     }
 
-    /// Lets the kernel do the transform's work if it can.
     fn hand_over(&self, outgoing: &mut Outgoing) {
         match outgoing.transform.take().map(|transform| transform.offload_to_kernel(self.socket.as_fd())) {
             Some(KernelOffload::Declined(transform)) => outgoing.transform = Some(transform),
@@ -427,7 +418,6 @@ impl<P: Protocol> Connection<P> {
         unread < if is_full { 1 } else { UNREAD_REPLY_BYTES_MAX }
     }
 
-    /// Records that a call was for this volume.
     #[inline]
     pub(crate) fn note_volume(&self, volume: VolumeId) {
         let now = clock::coarse_ms();
@@ -470,7 +460,6 @@ impl<P: Protocol> Connection<P> {
         self.watch.token
     }
 
-    /// Resumes a queued call on the event loop, with its permit.
     pub(crate) fn admit(&self, number: u64, permit: Permit) {
         self.watch.event_loop.admit(self.watch.token, number, permit);
     }
@@ -553,12 +542,10 @@ impl<P: Protocol> Connection<P> {
         self.close();
     }
 
-    /// Whether sending has stopped for good.
     pub(crate) fn is_broken(&self) -> bool {
         self.lock().is_broken
     }
 
-    /// Whether calls are in progress or the client has unread replies.
     pub(crate) fn is_busy(&self) -> bool {
         self.in_progress.load(Ordering::SeqCst) > 0 || self.has_unread()
     }

@@ -13,16 +13,13 @@ use vfs::{Blocking, PendingSync, Time};
 
 pub struct Context<'c, P: Protocol> {
     pub connection: &'c Arc<Connection<P>>,
-    /// The thread's state of the protocol.
     pub memory: &'c mut P::Memory,
-    /// The outbox for the reply.
     pub out: &'c mut Outbox,
     /// The flushes that must finish before an [`crate::Progress::AfterSync`] reply leaves.
     pub pending: &'c mut PendingSync,
     pub blocking: Blocking,
     /// The time of day at the start of this batch of calls.
     pub now: Time,
-    /// The effects of the call, for counters and limits.
     pub stats: CallStats<P::Target>,
     /// The permit of the call. [`CallStats::transferred`] is recorded in it when the attempt ends. A call that pays for
     /// its next step by itself records it earlier and stores the next permit here.
@@ -70,7 +67,6 @@ impl<P: Protocol> DeferredReply<P> {
         self.connection.send(out);
     }
 
-    /// Resumes the call on a storage thread.
     pub fn resume(self, at: P::Continuation) {
         let received = Instant::now();
         self.connection.submit(Work::Resume { at, permit: None, received });

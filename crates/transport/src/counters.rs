@@ -6,7 +6,6 @@ use vfs::qos::{Kind, Permit, Transferred};
 use vfs::volume::traffic::{ReadCounts, ReadSource};
 use vfs::{Volume, VolumeId};
 
-/// The effects of one call.
 pub struct CallStats<T> {
     /// The object of the call; `None` if no volume counts it.
     pub target: Option<T>,
@@ -15,7 +14,6 @@ pub struct CallStats<T> {
     pub bytes: u32,
     /// Bytes that limits count: data, listings, links and attributes.
     pub transferred: Transferred,
-    /// The source of the data that the call has read.
     pub read_from: Option<ReadSource>,
 }
 
@@ -32,7 +30,6 @@ impl<T> Default for CallStats<T> {
 }
 
 impl<T> CallStats<T> {
-    /// Replaces the target.
     pub fn with_target<U>(self, target: Option<U>) -> CallStats<U> {
         let Self { kind, bytes, transferred: moved, read_from, .. } = self;
         CallStats { target, kind, bytes, transferred: moved, read_from }

@@ -5,7 +5,6 @@ use std::os::fd::AsFd;
 use vfs::volume::traffic::ReadSource;
 use vfs::{Blocking, FsError, FsResult, OpenFile, Wait};
 
-/// A range of a file to read.
 pub struct ReadRange {
     pub offset: u64,
     pub len: usize,
@@ -22,12 +21,10 @@ pub enum Splice {
     Partial,
 }
 
-/// The result of [`read_data`].
 pub struct ReadData {
     pub bytes: usize,
     /// The pages, not in a pipe if they were copied.
     pub pages: Option<Pipe>,
-    /// The file ended before the range did.
     pub is_cut: bool,
 }
 

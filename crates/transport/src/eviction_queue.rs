@@ -10,7 +10,6 @@ use vfs::bounds::Network;
 pub struct EvictionQueue<T> {
     last: u64,
     entries: BTreeMap<u64, Entry<T>>,
-    /// The entries of each network.
     networks: HashMap<Network, BTreeSet<u64>>,
     ranks: BTreeSet<Rank>,
     /// The age below which an entry is evicted only for a network with fewer entries.
@@ -56,7 +55,6 @@ impl<T> EvictionQueue<T> {
         self.networks.get(&network).map_or(0, BTreeSet::len)
     }
 
-    /// Adds an entry for a client of this network. Returns its number.
     pub fn add(&mut self, network: Network, now: Instant, of: T) -> u64 {
         self.last += 1;
         let number = self.last;
@@ -100,7 +98,6 @@ impl<T> EvictionQueue<T> {
         (now.saturating_duration_since(since) >= self.age_min).then_some(number)
     }
 
-    /// Changes the entries of a network, and with them its rank.
     fn change(&mut self, network: Network, change: impl FnOnce(&mut BTreeSet<u64>)) {
         let numbers = self.networks.entry(network).or_default();
         self.ranks.remove(&Rank::of(network, numbers));

@@ -34,7 +34,6 @@ const SHORT_REST_BYTES: usize = 16 << 10;
 pub(crate) struct Inbound<P: Protocol> {
     pub(crate) buffer: Option<Buffer>,
     pub(crate) assembly: Assembly,
-    /// The plan of the message that is being assembled.
     pub(crate) planned: Option<Plan<P::Call>>,
     /// A message longer than a buffer.
     pub(crate) uploading: Option<UploadState<P>>,
@@ -56,43 +55,35 @@ pub(crate) struct Inbound<P: Protocol> {
 /// A connection that a storage thread returns after its lease.
 pub(crate) struct ReleasedConnection<P: Protocol> {
     pub(crate) inbound: Inbound<P>,
-    /// The error for which the connection has to end.
     pub(crate) error: Option<Malformed>,
 }
 
-/// A complete message.
 pub(crate) enum Message {
-    /// A range of the receive buffer.
     Received(Range<usize>),
     Assembled(Vec<u8>),
 }
 
-/// The next step for the received bytes.
 pub(crate) enum Step {
-    /// Process a message.
     Message(Message),
     /// Begin to take the body of a message of `len` bytes, which is longer than a buffer.
-    Begin { framing: usize, len: usize },
-    /// Process a part of a body.
+    Begin {
+        framing: usize,
+        len: usize,
+    },
     Upload,
-    /// Receive more bytes.
     Receive,
 }
 
-/// The result of a receive.
 pub(crate) enum Received {
     Bytes,
     /// The socket has no bytes now.
     Nothing,
-    /// No buffer is free.
     NoBuffer,
-    /// The client sends nothing more.
     Closed,
     Broken(String),
 }
 
 impl Message {
-    /// The bytes of the message, in `buffer` or in its own memory.
     #[inline]
     pub(crate) fn bytes<'m>(&'m self, buffer: Option<&'m Buffer>) -> &'m [u8] {
         match self {
@@ -170,7 +161,6 @@ impl<P: Protocol> Inbound<P> {
         }
     }
 
-    /// Receives from a readable socket.
     pub(crate) fn receive(&mut self, connection: &Connection<P>) -> Received {
         let socket = &connection.socket;
         if let Some(uploading) = &mut self.uploading
@@ -275,7 +265,6 @@ impl<P: Protocol> Inbound<P> {
         }
     }
 
-    /// Whether an incomplete message has begun.
     pub(crate) fn is_partial(&self) -> bool {
         self.buffer.is_some()
             || !self.spilled.is_empty()
@@ -385,7 +374,6 @@ fn received(result: std::io::Result<usize>) -> Received {
     }
 }
 
-/// Waits for at most `patience_ms` until the socket is readable.
 pub(crate) fn is_readable(socket: &TcpStream, patience_ms: i64) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let patience = Timespec { tv_sec: 0, tv_nsec: patience_ms * 1_000_000 };

@@ -20,13 +20,11 @@ pub(crate) struct Job<P: Protocol> {
     /// The number of calls that it counts as while in progress.
     weight: u32,
     reply_bytes_max: u32,
-    /// The total time for which the job was deferred.
     deferred_for: Duration,
 }
 
 enum Task<P: Protocol> {
     Work(Work<P>),
-    /// The calls of a leased connection.
     Lease(Box<Lease<P>>),
 }
 
@@ -104,7 +102,6 @@ impl<P: Protocol> Job<P> {
     }
 }
 
-/// A job whose long reply has to wait.
 pub(crate) struct DeferredJob<P: Protocol> {
     job: Job<P>,
     pool: Arc<Pool<Job<P>>>,

@@ -18,7 +18,6 @@ use std::sync::atomic::Ordering;
 /// The receiving half of a connection, away from its event loop.
 pub(crate) struct Lease<P: Protocol> {
     inbound: Inbound<P>,
-    /// The call that caused the lease.
     leased_call: Option<LeasedCall<P>>,
     /// The mailbox of the event loop, which gets the connection back.
     mailbox: Arc<Mailbox<P>>,
@@ -100,7 +99,6 @@ impl<P: Protocol> Lease<P> {
     }
 }
 
-/// Whether no other job needs this thread.
 fn may_stay(resources: &Resources) -> bool {
     !resources.stopping.load(Ordering::SeqCst) && !resources.is_pressed()
 }

@@ -25,12 +25,10 @@ pub const TAIL_BYTES_MAX: usize = 4096;
 /// Calls of one connection in progress on storage threads. Linux clients have at most 128 in flight. A long reply
 /// counts as one call per [`LONG_REPLY_BYTES`].
 pub const CALLS_IN_PROGRESS_MAX: u32 = 128;
-/// See [`CALLS_IN_PROGRESS_MAX`].
 pub const LONG_REPLY_BYTES: u32 = 128 << 10;
 /// Calls of one connection that wait for the limits of volumes, and their bytes. Clients have fewer in flight, so a
 /// volume at its limit delays no call to another volume on the same connection.
 pub const QUEUED_CONNECTION_CALLS_MAX: usize = 1024;
-/// See [`QUEUED_CONNECTION_CALLS_MAX`].
 pub const QUEUED_CONNECTION_BYTES_MAX: usize = 128 << 20;
 /// Bytes of queued calls of one client, past which each of its connections may have one. Past twice as many, a further
 /// call is answered with "try again later".
@@ -52,20 +50,17 @@ pub const UNREAD_TOTAL_BYTES_SHED: usize = 2 * UNREAD_TOTAL_BYTES_FULL;
 pub const UNREAD_TOTAL_BYTES_MOST: usize = UNREAD_TOTAL_BYTES_SHED + UNREAD_TOTAL_BYTES_MAX;
 /// The first and the longest pause of a deferred long reply. Each pause is as long as all earlier ones together.
 pub const LONG_REPLY_PAUSE_MIN: Duration = Duration::from_millis(2);
-/// See [`LONG_REPLY_PAUSE_MIN`].
 pub const LONG_REPLY_PAUSE_MAX: Duration = Duration::from_millis(256);
 /// A call whose reply was deferred for this long is answered with "try again later": clients give up after a minute.
 pub const LONG_REPLY_DEFER_MAX: Duration = Duration::from_secs(30);
 /// Calls deferred for their long replies, and their bytes. Past that, further ones are refused immediately.
 pub const LONG_REPLIES_DEFERRED_MAX: usize = 16_384;
-/// See [`LONG_REPLIES_DEFERRED_MAX`].
 pub const LONG_REPLIES_DEFERRED_BYTES_MAX: usize = 64 << 20;
 /// Longer replies count as long. All calls in progress of one connection together, with shorter replies, stay below
 /// [`UNREAD_REPLY_BYTES_MAX`].
 pub const SHORT_REPLY_BYTES_MAX: usize = 8 << 10;
 /// Calls of one connection, and bytes of their replies, before the next connection has its turn.
 pub const TURN_CALLS_MAX: u32 = 128;
-/// See [`TURN_CALLS_MAX`].
 pub const TURN_BYTES_MAX: usize = 1 << 20;
 /// Pipes between files and sockets, over all connections, if there are enough descriptors ([`crate::limit_pipes`]).
 /// Each takes two. Past that, data is copied.

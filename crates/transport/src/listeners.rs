@@ -18,7 +18,6 @@ struct ListenerSet<L> {
 pub(crate) struct Listener<L> {
     /// The socket, in non-blocking mode.
     pub(crate) socket: TcpListener,
-    /// The protocol's context for connections of this listener.
     pub(crate) context: L,
 }
 

@@ -20,12 +20,9 @@ pub(crate) struct Mailbox<P: Protocol> {
     messages: Mutex<Vec<Message<P>>>,
 }
 
-/// A message to an event loop.
 pub(crate) enum Message<P: Protocol> {
     Accepted(TcpStream, SocketAddr, P::Listener, ConnectionGuard),
-    /// A connection may take calls again.
     Resume(u64),
-    /// A storage thread returns a leased connection.
     Released(u64, Box<ReleasedConnection<P>>),
     /// A limit has admitted a queued call: its connection's token, its number there, and its permit.
     Admitted(u64, u64, Permit),

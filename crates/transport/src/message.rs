@@ -35,12 +35,10 @@ pub enum Frame {
     Incomplete {
         /// Bytes of framing. If `len` is 0, the number of bytes needed to find out more.
         framing: usize,
-        /// Bytes of the message.
         len: usize,
     },
 }
 
-/// The thread on which a call runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dispatch {
     /// The receiving thread. A call that needs storage continues on a storage thread.
@@ -58,11 +56,9 @@ pub enum Role {
     EventLoop,
     /// A storage thread that has leased a connection.
     Lease,
-    /// A storage thread that performs one call.
     Job,
 }
 
-/// The position of the body in a long message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Body {
     pub start: usize,

@@ -18,7 +18,6 @@ struct Piped {
     pipe: Pipe,
 }
 
-/// The position at which a message begins.
 #[derive(Clone, Copy, Debug)]
 pub struct Start {
     byte: usize,
@@ -53,7 +52,6 @@ impl Outbox {
         self.bytes[start.byte..start.byte + bytes.len()].copy_from_slice(bytes);
     }
 
-    /// Removes everything since `start`.
     pub fn truncate(&mut self, start: Start) {
         self.bytes.truncate(start.byte);
         self.pipes.truncate(start.pipe);
@@ -106,7 +104,6 @@ impl Outbox {
         self.sent == self.bytes.len() && self.pipes.is_empty()
     }
 
-    /// Moves all unsent contents of `other` to the end.
     pub fn append(&mut self, other: &mut Self) {
         if self.is_empty() {
             std::mem::swap(self, other);
@@ -123,7 +120,6 @@ impl Outbox {
         other.clear();
     }
 
-    /// Moves the contents of `other` from `start` on to the end.
     pub fn append_from(&mut self, other: &mut Self, start: Start) {
         let base = self.bytes.len();
         let moved = &other.bytes[start.byte..];

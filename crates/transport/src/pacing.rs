@@ -17,12 +17,10 @@ const PORTIONS: usize = 3;
 const PORTION_MIN: Duration = Duration::from_micros(8);
 const PORTION_BYTES_MIN: usize = 16 << 10;
 
-/// The pacing of the calls of one receive.
 pub(crate) struct ReplyPacing {
     received: usize,
     step: usize,
     calls: usize,
-    /// The start of the current portion.
     since: Instant,
 }
 

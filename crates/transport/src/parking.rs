@@ -8,7 +8,6 @@ use vfs::bounds::{Bounds, Network, Party, Slot};
 use vfs::panics;
 use vfs::sync::{Condvar, Mutex};
 
-/// A call that can be deferred.
 pub trait Parked: Send + 'static {
     fn bytes(&self) -> usize;
 
@@ -36,7 +35,6 @@ struct Calls<T> {
 }
 
 impl<T: Parked> Parking<T> {
-    /// An empty set. `name` is the name of its thread.
     pub fn new(name: &'static str, calls_max: usize, bytes_max: usize) -> Self {
         let calls = Calls { by_time: BTreeMap::new(), number: 0, has_thread: false };
         let bounds = [calls_max, bytes_max].map(|all| Bounds::new(all, 0));
@@ -76,7 +74,6 @@ impl<T> Lot<T> {
 /// The interval at which the thread checks whether its [`Parking`] still exists.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Resumes the calls that are due, until the set is dropped.
 fn work<T: Parked>(lot: &Weak<Lot<T>>) {
     while let Some(lot) = lot.upgrade() {
         let mut parked = lot.lock();

@@ -35,13 +35,11 @@ thread_local! {
     static SPARE: RefCell<Vec<Pipe>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Limits the number of pipes of the process.
 pub fn limit_pipes(most: usize) {
     MOST.store(most.min(PIPES_MAX), Ordering::Relaxed);
 }
 
 impl Pipe {
-    /// An empty pipe, new or reused.
     pub fn acquire() -> io::Result<Self> {
         match SPARE.with_borrow_mut(Vec::pop) {
             Some(pipe) => Ok(pipe),
@@ -102,7 +100,6 @@ impl Pipe {
         }
     }
 
-    /// Reads the contents of the pipe into memory.
     pub fn read_into(&mut self, bytes: &mut Vec<u8>) -> io::Result<()> {
         bytes.reserve(self.len);
         while self.len > 0 {

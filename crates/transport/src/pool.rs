@@ -10,7 +10,6 @@ use vfs::sync::{Condvar, Mutex};
 /// The function that runs a job. It may submit further ones.
 type Run<J> = dyn Fn(&Arc<Pool<J>>, J) + Send + Sync;
 
-/// Threads that run jobs of type `J`.
 pub(crate) struct Pool<J> {
     state: Mutex<State<J>>,
     work: Condvar,
@@ -46,6 +45,7 @@ impl<J: Send + 'static> Pool<J> {
         let mut state = self.lock();
         state.jobs.push_back(job);
         self.waiting.store(state.jobs.len(), Ordering::Relaxed);
+        // An idle thread may already be notified for an earlier job: each queued job needs its own.
         if state.idle >= state.jobs.len() {
             drop(state);
             self.work.notify_one();

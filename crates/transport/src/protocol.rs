@@ -18,7 +18,6 @@ pub struct Plan<C> {
     pub admission: Option<Admission>,
 }
 
-/// The result of an attempt at a call.
 pub enum Progress<C> {
     /// The reply is in the outbox, or the call has none.
     Done,
@@ -29,11 +28,7 @@ pub enum Progress<C> {
     WaitForStorage(C),
     /// The next step of the call needs tokens ([`vfs::Wait::Tokens`]). Earlier steps are paid for, and the outbox holds
     /// nothing of the call. If the queue is full, [`Protocol::finish_without_tokens`] answers it.
-    WaitForTokens {
-        /// The step that needs the tokens.
-        at: C,
-        admission: Admission,
-    },
+    WaitForTokens { at: C, admission: Admission },
     /// A [`crate::DeferredReply`] answers the call, when a recall or an event is over ([`vfs::Wait::Recall`],
     /// [`vfs::Wait::Event`]).
     Detached,
@@ -47,7 +42,6 @@ pub enum Progress<C> {
 /// tokens where a limit applies, and [`Protocol::run`] performs the call, here or on a storage thread. A call that has
 /// to wait is resumed at its continuation: no message is planned or run twice.
 pub trait Protocol: Send + Sync + Sized + 'static {
-    /// The context that a listener gives to its connections.
     type Listener: Clone + Send + Sync + 'static;
     /// The state of one connection. Several threads run its calls at the same time.
     type Session: Send + Sync;
@@ -57,9 +51,7 @@ pub trait Protocol: Send + Sync + Sized + 'static {
     type Target: Deref<Target: AsRef<Volume>>;
     /// A planned call. It refers to the message's bytes by their positions.
     type Call: Send;
-    /// The step at which a call resumes.
     type Continuation: Send;
-    /// A call whose body is arriving.
     type Upload: Send;
 
     const MESSAGE_BYTES_MAX: usize;
@@ -109,12 +101,10 @@ pub trait Protocol: Send + Sync + Sized + 'static {
     /// The most bytes of the reply to a resumed call.
     fn reply_bytes_max_at(&self, at: &Self::Continuation) -> u32;
 
-    /// The memory of a planned call with its message, in bytes.
     fn bytes(&self, _call: &Self::Call, message: &[u8]) -> usize {
         message.len()
     }
 
-    /// The memory of a suspended call, in bytes.
     fn bytes_at(&self, at: &Self::Continuation) -> usize;
 
     /// Performs a call. Must not block unless `cx.blocking` allows it.
@@ -125,7 +115,6 @@ pub trait Protocol: Send + Sync + Sized + 'static {
         message: &[u8],
     ) -> Progress<Self::Continuation>;
 
-    /// Resumes a suspended call.
     fn resume(&self, cx: &mut Context<'_, Self>, at: Self::Continuation) -> Progress<Self::Continuation>;
 
     /// Called when the flushes are done that a reply waits for, before it leaves. `reply` is `None` if part of it is in

@@ -12,26 +12,21 @@ use std::time::Instant;
 use vfs::sync::Mutex;
 
 pub(crate) enum Queued<C, K> {
-    /// A call that has not begun.
     Call { call: C, message: Vec<u8>, dispatch: Dispatch, since: Instant },
-    /// A call that has begun, and waits for the tokens of its next step.
     Continuation { at: K, since: Instant },
 }
 
 impl<C, K> Queued<C, K> {
-    /// Whether the call runs on the event loop.
     pub(crate) fn is_inline(&self) -> bool {
         matches!(self, Self::Call { dispatch: Dispatch::Inline, .. })
     }
 }
 
-/// The queued bytes of all connections.
 #[derive(Default)]
 pub(crate) struct Totals {
     bytes: AtomicUsize,
 }
 
-/// The queued calls of one connection.
 pub(crate) struct Queue<C> {
     queued: Mutex<Calls<C>>,
     /// Copies of the values in `queued`, to be read without the lock.
@@ -131,7 +126,6 @@ impl<C> Queue<C> {
         fits
     }
 
-    /// Releases the reservation, if there is one.
     pub(crate) fn unreserve(&self) {
         let bytes = self.reserved.swap(0, Ordering::SeqCst);
         if bytes > 0 {

@@ -20,7 +20,6 @@ struct Connections<P: Protocol> {
     sweep_at: usize,
 }
 
-/// The smallest `sweep_at`.
 const SWEEP_MIN: usize = 256;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +31,6 @@ pub struct Client {
     pub connected: Duration,
     /// Encrypted connections, and those among them with a verified client certificate.
     pub encrypted: usize,
-    /// See `encrypted`.
     pub verified: usize,
     /// Calls that wait for storage, for a flush or for a limit. Long replies count as several.
     pub waiting: u64,
@@ -61,7 +59,6 @@ impl<P: Protocol> Registry<P> {
         }
     }
 
-    /// All connected clients, by address.
     pub(crate) fn clients(&self) -> Vec<Client> {
         let mut clients: BTreeMap<IpAddr, Client> = BTreeMap::new();
         for (connection, since) in self.connected() {

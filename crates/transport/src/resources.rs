@@ -11,25 +11,16 @@ pub(crate) struct Resources {
     /// Open files in a storage thread's cache for a leased connection.
     pub(crate) lease_files: usize,
     pub(crate) buffers: Arc<BufferPool>,
-    /// The memory of long tails.
     pub(crate) tails: Arc<TailPool>,
-    /// Connections of all loops.
     pub(crate) connections: AtomicUsize,
-    /// Leased connections.
     pub(crate) leased: AtomicUsize,
-    /// Whether the server takes no new calls.
     pub(crate) stopping: AtomicBool,
-    /// Memory of unread replies.
     pub(crate) unread: AtomicUsize,
-    /// Bytes of long replies being produced.
     pub(crate) long_reply_bytes: AtomicUsize,
-    /// Calls that wait for the limits of volumes.
     pub(crate) queued: Arc<Totals>,
-    /// Jobs that wait for a storage thread.
     pub(crate) jobs: Arc<AtomicUsize>,
     /// Bytes of unfinished messages outside of receive buffers.
     pub(crate) spilled: AtomicUsize,
-    /// TLS handshakes in progress.
     pub(crate) handshakes: Arc<Handshakes>,
 }
 

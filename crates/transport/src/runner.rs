@@ -22,13 +22,10 @@ use std::time::Instant;
 use vfs::qos::{Admission, Permit, Transferred};
 use vfs::{Blocking, FsError, PendingSync, Time, Wait};
 
-/// The runner of one thread.
 pub(crate) struct Runner<P: Protocol> {
     memory: P::Memory,
-    /// Ready replies, and the statistics of their calls.
     ready: Outbox,
     counters: OpCounters<P::Target>,
-    /// Replies that leave after the pending flushes.
     awaiting_sync: Outbox,
     calls_awaiting_sync: Vec<CallAwaitingSync<P>>,
     counters_awaiting_sync: OpCounters<P::Target>,
@@ -40,19 +37,15 @@ pub(crate) struct Runner<P: Protocol> {
     in_progress: u32,
 }
 
-/// A call whose reply waits for flushes.
 struct CallAwaitingSync<P: Protocol> {
     at: P::Continuation,
     start: Start,
     end: Start,
 }
 
-/// The thread that runs a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RunSite {
-    /// An event loop, which must not block.
     EventLoop,
-    /// A storage thread that has leased the connection.
     Lease,
 }
 
@@ -70,7 +63,6 @@ impl<P: Protocol> LeasedCall<P> {
     }
 }
 
-/// The reason for which a turn ended.
 pub(crate) enum TurnEnd<P: Protocol> {
     /// More bytes must be received first.
     Receive,
@@ -78,16 +70,13 @@ pub(crate) enum TurnEnd<P: Protocol> {
     Yield,
     /// No more calls may be taken now.
     Full,
-    /// The next call is for a storage thread that leases the connection.
     Lease(Option<LeasedCall<P>>),
 }
 
-/// The result of a turn.
 pub(crate) struct Turn<P: Protocol> {
     pub(crate) end: Result<TurnEnd<P>, Malformed>,
     /// Whether a message was processed.
     pub(crate) progressed: bool,
-    /// Whether a call needed a storage thread.
     pub(crate) used_storage: bool,
 }
 
@@ -111,7 +100,6 @@ impl<P: Protocol> Runner<P> {
         &mut self.memory
     }
 
-    /// Begins with calls that were received at this time.
     pub(crate) fn begin(&mut self, connection: &Connection<P>, received: Instant) {
         connection.protocol.begin_turn(&mut self.memory);
         (self.now, self.received) = (clock::now(), received);
@@ -247,7 +235,6 @@ impl<P: Protocol> Runner<P> {
         }
     }
 
-    /// Performs a call that may block.
     fn run_blocking(
         &mut self,
         connection: &Arc<Connection<P>>,
@@ -471,7 +458,6 @@ impl<P: Protocol> Runner<P> {
         }
     }
 
-    /// Sends the ready replies.
     pub(crate) fn send(&mut self, connection: &Connection<P>) {
         if !self.ready.is_empty() {
             connection.protocol.before_send(&mut self.memory, &mut self.ready);

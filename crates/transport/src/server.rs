@@ -86,12 +86,10 @@ impl<P: Protocol> Server<P> {
         Ok(Self { shared, loops, acceptor: Some(acceptor), listeners, stopping })
     }
 
-    /// Returns a view for observing the server.
     pub fn view(&self) -> View<P> {
         View { shared: Arc::clone(&self.shared) }
     }
 
-    /// The server's listeners, which may be changed while it runs.
     pub fn listeners(&self) -> Listeners<P::Listener> {
         self.listeners.clone()
     }
@@ -112,7 +110,6 @@ impl<P: Protocol> Server<P> {
     }
 }
 
-/// A view of a running server, for statistics.
 pub struct View<P: Protocol> {
     shared: Arc<Shared<P>>,
 }
@@ -127,7 +124,6 @@ impl<P: Protocol> Clone for View<P> {
 pub struct Stats {
     /// Current and maximum connections.
     pub connections: usize,
-    /// See `connections`.
     pub connections_max: usize,
     /// Bytes of calls that wait for their volumes' limits.
     pub queued_bytes: usize,
@@ -142,7 +138,6 @@ impl<P: Protocol> View<P> {
         self.shared.resources.connections.load(Ordering::Relaxed)
     }
 
-    /// All connected clients, by address.
     pub fn clients(&self) -> Vec<Client> {
         self.shared.registry.clients()
     }
@@ -176,7 +171,6 @@ struct Acceptor<P: Protocol> {
 #[derive(Default)]
 struct Refusals {
     count: u64,
-    /// The last refused client, and the reason.
     last: Option<(SocketAddr, &'static str)>,
     last_logged: Option<Instant>,
 }
@@ -228,7 +222,6 @@ impl<P: Protocol> Acceptor<P> {
         }
     }
 
-    /// Accepts the waiting connections of a listener.
     fn accept(&mut self, listener: &Listener<P::Listener>, next: &mut usize) {
         loop {
             if self.shared.clients.is_crowded() {

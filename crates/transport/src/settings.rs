@@ -10,7 +10,6 @@ use vfs::bounds::Networks;
 pub struct Settings {
     /// Event loops.
     pub threads: usize,
-    /// The most connections over all listeners.
     pub connections_max: usize,
     /// Open files in the caches of each event loop.
     pub cached_files: usize,

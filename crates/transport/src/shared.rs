@@ -15,13 +15,11 @@ use vfs::qos::Permit;
 
 pub(crate) struct Shared<P: Protocol> {
     pub(crate) protocol: Arc<P>,
-    /// The storage threads.
     pub(crate) pool: Arc<Pool<Job<P>>>,
     pub(crate) resources: Arc<Resources>,
     pub(crate) clients: Arc<Clients>,
     pub(crate) registry: Registry<P>,
     pub(crate) settings: Settings,
-    /// All event loops.
     pub(crate) loops: Vec<Arc<Mailbox<P>>>,
 }
 
@@ -32,7 +30,6 @@ pub(crate) struct EventLoopHandle<P: Protocol> {
 }
 
 impl<P: Protocol> Shared<P> {
-    /// The protocol's state of an event loop.
     pub(crate) fn memory(&self) -> P::Memory {
         self.protocol.memory(Role::EventLoop, self.settings.cached_files)
     }

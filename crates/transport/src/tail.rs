@@ -41,13 +41,11 @@ impl TailPool {
     }
 }
 
-/// A tail, as far as it has arrived.
 pub(crate) struct Tail {
     /// Initialized memory, of this tail or an earlier one.
     memory: Vec<u8>,
     filled: usize,
     len: usize,
-    /// The pool of a long tail's memory.
     pool: Option<Arc<TailPool>>,
 }
 
@@ -62,17 +60,14 @@ impl Tail {
         Self { memory, filled: 0, len, pool }
     }
 
-    /// Whether the tail has memory from the pool.
     pub(crate) fn is_long(&self) -> bool {
         self.pool.is_some()
     }
 
-    /// Whether all of the tail has arrived.
     pub(crate) fn is_whole(&self) -> bool {
         self.filled == self.len
     }
 
-    /// The received bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.memory[..self.filled]
     }
@@ -98,7 +93,6 @@ impl Tail {
         Some(&mut self.memory[self.filled..end])
     }
 
-    /// Adds `count` bytes that were received into [`Tail::room`].
     pub(crate) fn fill(&mut self, count: usize) {
         self.filled += count;
     }

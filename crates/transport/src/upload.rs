@@ -20,7 +20,6 @@ const PART_BYTES: usize = 256 << 10;
 /// For a shorter remainder, a buffer is cheaper than a pipe.
 const PIPED_BYTES_MIN: usize = 64 << 10;
 
-/// A call whose body is arriving.
 pub(crate) struct UploadState<P: Protocol> {
     pub(crate) upload: P::Upload,
     /// The permit, as far as it is not used up.
@@ -36,13 +35,17 @@ pub(crate) struct UploadState<P: Protocol> {
     pub(crate) tail: Tail,
 }
 
-/// The next piece of an upload.
 pub(crate) enum Part {
     /// A part at offset `at` of the body, in this range of the receive buffer.
-    Received { at: usize, range: Range<usize> },
+    Received {
+        at: usize,
+        range: Range<usize>,
+    },
     /// A part at offset `at` of the body, in a pipe.
-    Piped { at: usize, pipe: Pipe },
-    /// The end: everything has arrived.
+    Piped {
+        at: usize,
+        pipe: Pipe,
+    },
     End,
 }
 
@@ -87,7 +90,6 @@ impl<P: Protocol> UploadState<P> {
         if wants_pipe { self.fill_pipe(socket) } else { None }
     }
 
-    /// Whether there is a piece to process.
     pub(crate) fn is_ready(&self, received: &[u8]) -> bool {
         self.is_pipe_ready() || !received.is_empty() || self.at == self.body && self.tail.is_whole()
     }
@@ -96,7 +98,6 @@ impl<P: Protocol> UploadState<P> {
         self.pipe.is_some() && (self.is_pipe_full || self.at == self.body)
     }
 
-    /// Returns the next piece, from the pipe or from `buffer`.
     pub(crate) fn next(&mut self, buffer: &mut Option<Buffer>) -> Option<Part> {
         if self.is_pipe_ready() {
             self.is_pipe_full = false;

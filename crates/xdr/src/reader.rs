@@ -14,7 +14,6 @@ impl fmt::Display for Malformed {
 
 impl std::error::Error for Malformed {}
 
-/// A position in borrowed bytes.
 #[derive(Clone, Debug)]
 pub struct Reader<'a> {
     rest: &'a [u8],

@@ -32,7 +32,6 @@ pub(super) fn pack_powers(powers: &[__m128i; POWERS]) -> Powers {
     joined
 }
 
-/// Returns the state after absorbing these groups.
 #[target_feature(enable = "avx2,pclmulqdq,avx512bw,vpclmulqdq")]
 #[inline]
 pub(super) fn absorb_groups(powers: &Powers, mut state: __m128i, groups: &[[u8; GROUP_SIZE]]) -> __m128i {

@@ -214,7 +214,6 @@ impl UnreducedSum {
         Self { low: zero, middle: zero, high: zero }
     }
 
-    /// Adds the products of both halves.
     #[target_feature(enable = "avx2,pclmulqdq,vpclmulqdq")]
     #[inline]
     fn add(&mut self, one: __m256i, other: __m256i) {

@@ -9,12 +9,9 @@ use std::collections::BTreeSet;
 /// The group of all users on a machine without a domain, as Windows names it.
 const DOMAIN_USERS_NAME: &str = "None";
 
-/// A user or group in a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListEntry<'a> {
-    /// The relative identifier.
     pub rid: u32,
-    /// The name in the machine's domain.
     pub name: &'a str,
 }
 
@@ -34,7 +31,6 @@ impl Accounts {
         self.user_by_uid.values().map(|&index| self.user_entry(&self.users[index]))
     }
 
-    /// The users, ordered by name.
     pub fn users_by_name(&self) -> impl ExactSizeIterator<Item = ListEntry<'_>> {
         self.name_order.iter().map(|&index| self.user_entry(&self.users[index]))
     }

@@ -20,7 +20,6 @@ const UNIX_USERS: &str = "Unix User";
 /// Samba's domain name for groups of the host.
 const UNIX_GROUPS: &str = "Unix Group";
 
-/// A local user.
 #[derive(Clone, Debug)]
 pub struct User {
     pub name: AccountName,
@@ -32,7 +31,6 @@ pub struct User {
     pub nt_hash: Option<NtHash>,
 }
 
-/// A local group.
 #[derive(Clone, Debug)]
 pub struct Group {
     pub name: AccountName,
@@ -67,16 +65,13 @@ pub struct Accounts {
     default_user: Option<usize>,
 }
 
-/// A user with its groups and its Windows name.
 struct UserRecord {
     user: User,
-    /// The gids of its groups.
     groups: Vec<u32>,
     /// The Windows name, if it differs from the local one.
     windows: Option<WindowsName>,
 }
 
-/// The reason for which users, groups and mappings contradict each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Conflict {
     /// Two users, or two groups, have names that differ at most by case.
@@ -95,7 +90,6 @@ pub enum Conflict {
 }
 
 impl Accounts {
-    /// Accounts without users, groups and mappings.
     pub fn empty(machine: Sid, domain: &str) -> Self {
         Self {
             machine,
@@ -112,7 +106,6 @@ impl Accounts {
         }
     }
 
-    /// Adds users, groups and mappings.
     pub fn with_entries(
         mut self,
         users: Vec<User>,

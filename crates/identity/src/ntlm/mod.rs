@@ -20,7 +20,6 @@ pub(crate) const SIGNATURE: &[u8; 8] = b"NTLMSSP\0";
 /// The minimum that a client must offer. Every current client offers more; less is a downgrade attack.
 const REQUIRED: Flags = Flags::UNICODE.union(Flags::EXTENDED_SESSIONSECURITY).union(Flags::NEGOTIATE_128);
 
-/// The keys of a successful exchange.
 #[derive(Clone)]
 pub(crate) struct Keys {
     /// `ExportedSessionKey`, MS-NLMP §3.1.5.1.2.
@@ -34,7 +33,6 @@ impl Keys {
         keys::sign(&self.exported, direction, self.flags.contains(Flags::KEY_EXCH), message)
     }
 
-    /// Verifies the signature of `message`.
     pub(crate) fn verify(&self, direction: Direction, message: &[u8], signature: &[u8]) -> bool {
         keys::verify(&self.exported, direction, self.flags.contains(Flags::KEY_EXCH), message, signature)
     }

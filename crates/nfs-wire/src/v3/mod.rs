@@ -153,7 +153,7 @@ pub struct ReadFail {
 /// `READ3res`, RFC 1813 §3.3.6.
 pub type ReadReply<'a> = Reply<ReadOk<'a>, ReadFail>;
 
-/// `WRITE3args`, RFC 1813 §3.3.7. That `count` is the length of `data` is for the procedure to check.
+/// `WRITE3args`, RFC 1813 §3.3.7. The procedure checks that `count` is the length of `data`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
 pub struct WriteArgs<'a> {
     pub file: FileHandle<'a>,
@@ -381,7 +381,7 @@ pub struct ReaddirArgs<'a> {
 /// `READDIR3resok` before its entries, RFC 1813 §3.3.16 and §3.3.17.
 ///
 /// The server writes [`Status::OK`], this, then `Some(entry)` ([`Entry`] or [`EntryPlus`]) for as many as fit, then
-/// [`DirListEnd`]. An entry that turns out too large is taken back with [`Writer::truncate`]. The client decodes
+/// [`DirListEnd`]. An entry that turns out too large is removed with [`Writer::truncate`]. The client decodes
 /// [`ReaddirOk`] or [`ReaddirplusOk`], which are the same bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
 pub struct ReaddirOkHead {
@@ -397,7 +397,6 @@ pub struct DirListEnd {
 }
 
 impl DirListEnd {
-    /// Bytes on the wire.
     pub const SIZE: usize = 8;
 }
 

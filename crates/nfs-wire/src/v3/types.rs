@@ -253,7 +253,6 @@ pub struct Fattr {
 }
 
 impl Fattr {
-    /// Bytes on the wire.
     pub const SIZE: usize = 84;
 }
 

@@ -48,7 +48,6 @@ pub enum SetclientidReply<'a> {
     /// The client that uses the identifier.
     #[xdr(tag = Status::CLID_INUSE.0)]
     InUse(NetAddr<'a>),
-    /// Any other status.
     #[xdr(default)]
     Err(Status),
 }

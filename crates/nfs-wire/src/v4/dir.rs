@@ -84,7 +84,7 @@ pub struct ReaddirArgs {
 /// `READDIR4resok` before its entries, RFC 8881 §18.23.2.
 ///
 /// The server writes [`Status::OK`](super::Status::OK), this, then `Some(entry)` for as many as fit, then
-/// [`DirListEnd`](super::DirListEnd). An entry that turns out too large is taken back with
+/// [`DirListEnd`](super::DirListEnd). An entry that turns out too large is removed with
 /// [`xdr::Writer::truncate`]. The client decodes [`ReaddirOk`], which is the same bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
 pub struct ReaddirOkHead {

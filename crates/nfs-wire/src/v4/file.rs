@@ -146,8 +146,8 @@ pub struct WriteArgs<'a> {
     pub data: &'a [u8],
 }
 
-/// `WRITE4args` up to the length of `data`, RFC 8881 §18.32.1, for data that is taken as it arrives. After it
-/// come `data_length` bytes, padded to a multiple of four.
+/// `WRITE4args` up to the length of `data`, RFC 8881 §18.32.1, for data that is processed as it
+/// arrives. After it come `data_length` bytes, padded to a multiple of four.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
 pub struct WriteHead {
     pub stateid: Stateid,
@@ -157,7 +157,6 @@ pub struct WriteHead {
 }
 
 impl WriteHead {
-    /// Bytes on the wire.
     pub const SIZE: usize = 32;
 }
 

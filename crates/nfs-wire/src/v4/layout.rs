@@ -53,7 +53,6 @@ pub enum GetdeviceinfoReply<'a> {
     /// The smallest sufficient `maxcount`.
     #[xdr(tag = Status::TOOSMALL.0)]
     TooSmall(u32),
-    /// Any other status.
     #[xdr(default)]
     Err(Status),
 }
@@ -136,7 +135,6 @@ pub enum LayoutgetReply<'a> {
     /// Whether the server notifies the client when one is available.
     #[xdr(tag = Status::LAYOUTTRYLATER.0)]
     TryLater(bool),
-    /// Any other status.
     #[xdr(default)]
     Err(Status),
 }

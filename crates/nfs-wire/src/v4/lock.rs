@@ -74,7 +74,6 @@ pub enum LockReply<'a> {
     Ok(Stateid),
     #[xdr(tag = Status::DENIED.0)]
     Denied(LockDenied<'a>),
-    /// Any other status.
     #[xdr(default)]
     Err(Status),
 }
@@ -95,7 +94,6 @@ pub enum LocktReply<'a> {
     Ok,
     #[xdr(tag = Status::DENIED.0)]
     Denied(LockDenied<'a>),
-    /// Any other status.
     #[xdr(default)]
     Err(Status),
 }

@@ -85,7 +85,6 @@ pub enum CopyReply {
     /// The requirements that the server can meet.
     #[xdr(tag = Status::OFFLOAD_NO_REQS.0)]
     NoReqs(CopyRequirements),
-    /// Any other status.
     #[xdr(default)]
     Err(Status),
 }

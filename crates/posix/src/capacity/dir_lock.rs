@@ -8,7 +8,8 @@ use std::os::fd::OwnedFd;
 pub(crate) struct DirLock(OwnedFd);
 
 impl DirLock {
-    /// Locks `dir`. [`io::ErrorKind::ResourceBusy`] if another process, or another `Volumes`, has locked it.
+    /// Locks `dir`. Fails with [`io::ErrorKind::ResourceBusy`] if another process, or another
+    /// `Volumes`, has locked it.
     pub(crate) fn new(dir: OwnedFd) -> io::Result<Self> {
         flock(&dir, FlockOperation::NonBlockingLockExclusive).map_err(|errno| match errno {
             Errno::WOULDBLOCK => {

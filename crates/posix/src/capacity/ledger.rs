@@ -42,7 +42,6 @@ impl Drop for PendingChange<'_> {
     }
 }
 
-/// Usage and capacity of an open volume.
 pub(crate) struct Ledger {
     bytes: AtomicU64,
     files: AtomicU64,
@@ -50,7 +49,6 @@ pub(crate) struct Ledger {
     files_max: AtomicU64,
     /// Whether `bytes` and `files` are right: [`COUNTED`], [`COUNTING`], [`UNCOUNTABLE`] or [`CLOSED`].
     state: AtomicU8,
-    /// Number of changes under way.
     pending: AtomicU64,
     /// The usage file says that the volume is in use.
     marked: AtomicBool,
@@ -138,7 +136,7 @@ impl Ledger {
         self.state.store(UNCOUNTABLE, Ordering::Release);
     }
 
-    /// Restarts a count that failed. Whether there was one.
+    /// Restarts a count that failed. Returns whether there was one.
     pub(crate) fn retry(&self) -> bool {
         let retry = self.state.compare_exchange(UNCOUNTABLE, COUNTING, Ordering::AcqRel, Ordering::Relaxed);
         retry.is_ok()

@@ -54,12 +54,10 @@ pub(crate) struct SpaceReservations(pub(crate) Vec<SpaceReservation>);
 
 pub(crate) struct SpaceReservation {
     pub(crate) finish: u64,
-    /// The file system has allocated blocks for it.
     pub(crate) is_preallocated: bool,
 }
 
 impl SpaceReservations {
-    /// The size for which a file of `size` bytes is charged.
     #[inline]
     pub(crate) fn charged_size(&self, size: u64) -> u64 {
         self.0.iter().fold(size, |max, reservation| max.max(reservation.finish))
@@ -70,7 +68,6 @@ impl SpaceReservations {
 pub(crate) struct ResizeCharge<'l> {
     /// `None` if this process does not count, or if the charge stays the same.
     pub(crate) pending: Option<PendingChange<'l>>,
-    /// Bytes charged for the file during the change.
     pub(crate) charged: u64,
     /// The file is charged for at least this size.
     pub(crate) reserved_size: u64,
@@ -104,7 +101,6 @@ impl NewEntryCharge<'_> {
         self.pending = None;
     }
 
-    /// Commits an object with this content.
     pub(crate) fn commit_with(self, content: u64) {
         if let Some(ledger) = &self.pending {
             ledger.adjust(self.bytes, Self::bytes(content));

@@ -15,7 +15,6 @@ use vfs::{Capacity, FsResult, Usage};
 const SECTOR_BYTES: u64 = 512;
 const XFS: u64 = 0x5846_5342;
 
-/// The project of a volume.
 pub(crate) struct Project {
     dir: OwnedFd,
     number: u32,
@@ -43,7 +42,6 @@ impl Project {
         is_possible(dir.as_fd()).then_some(Self { dir, number })
     }
 
-    /// [`Project::of`] for the directory `name` in `dir`.
     pub(crate) fn at(dir: BorrowedFd<'_>, name: &CStr) -> Option<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Self::of(openat(dir, name, flags, Mode::empty()).ok()?)

@@ -23,10 +23,8 @@ use vfs::{
     Lookup, Name, NewInode, Special,
 };
 
-/// Permission bits of a mode.
 const PERMISSIONS: u32 = 0o777;
 
-/// A new object that has its name.
 struct Created {
     node: Arc<Node>,
     attrs: Attrs,
@@ -37,7 +35,6 @@ struct Created {
 /// Checks an object that was created and then opened by name.
 struct ExpectedObject {
     file_type: FileType,
-    /// The owner of a new object.
     uid: u32,
 }
 
@@ -198,7 +195,6 @@ impl Node {
         Ok(Some(Created { node, attrs, was_adjusted: false }))
     }
 
-    /// Whether a file of `new_inode` can be created with the right owner.
     fn can_create_as_owner(&self, new_inode: &NewInode) -> bool {
         makes_own(new_inode) || FsUidGuard::is_possible()
     }
@@ -247,7 +243,6 @@ impl Node {
         Ok(Created { node, attrs, was_adjusted })
     }
 
-    /// Makes the node of a new object. The node keeps the descriptor.
     fn insert_node(&self, fd: OwnedFd, rights: Rights, stat: &Stat) -> FsResult<(Arc<Node>, Attrs)> {
         let key = self.mount.key_at(fd.as_fd(), b"")?;
         let node = Node::new(Arc::clone(&self.mount), key, fd, rights, stat)?;
@@ -310,7 +305,6 @@ impl Node {
     }
 }
 
-/// Whether files of this process have the owner of `new_inode` anyway.
 fn makes_own(new_inode: &NewInode) -> bool {
     is_own(new_inode.uid, new_inode.gid)
 }

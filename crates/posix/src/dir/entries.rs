@@ -42,7 +42,6 @@ impl Node {
         Ok(Change { before, after })
     }
 
-    /// Renames `from` to `to` in `to_dir`, as rename(2), if `authorize` allows it.
     pub(crate) fn rename_entry(
         &self,
         from: Name<'_>,
@@ -97,7 +96,6 @@ impl Node {
         Ok((Change { before, after }, Change { before: to_before, after: to_after }))
     }
 
-    /// Links `target` as `name` here, if `authorize` allows it.
     pub(crate) fn link_entry(
         &self,
         name: Name<'_>,
@@ -150,7 +148,6 @@ impl Node {
     }
 }
 
-/// Links the file open as `file` as `name` in `dir`.
 pub(crate) fn link_open(file: BorrowedFd<'_>, dir: BorrowedFd<'_>, name: &[u8]) -> Result<(), Errno> {
     match linkat(file, "", dir, name, AtFlags::EMPTY_PATH) {
         // Linking a bare descriptor needs CAP_DAC_READ_SEARCH before Linux 6.10. The link in /proc leads to the file

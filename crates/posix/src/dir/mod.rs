@@ -21,7 +21,6 @@ use vfs::{Attrs, Entry, EntrySink, FileKey, FileType, FsError, FsResult, NameFil
 const CHILDREN_MAX: usize = 16;
 
 impl Directory {
-    /// Adds a new child that the next flush of the directory must cover.
     pub(crate) fn add_unflushed(&self, child: &Arc<Node>) {
         let mut unflushed = self.unflushed.lock();
         if unflushed.has_overflowed {
@@ -37,7 +36,6 @@ impl Directory {
 }
 
 impl Node {
-    /// Implements [`vfs::Node::read_dir`] and [`vfs::Node::read_dir_of`].
     pub(crate) fn list(
         &self,
         cookie: u64,
@@ -105,7 +103,6 @@ impl Node {
         result
     }
 
-    /// The page with the entries after `cookie`, and the index of the first.
     fn page(&self, listing: &Arc<Listing>, cookie: u64) -> FsResult<(Arc<Page>, usize)> {
         let changed = self.attrs_now()?.changed;
         let (page, cached_at) = listing.page(self.fd(), changed, cookie)?;
@@ -115,7 +112,6 @@ impl Node {
         Ok((page, cached_at.unwrap_or(0)))
     }
 
-    /// The change count of an entry's file.
     fn changes_of(&self, entry: &PageEntry) -> u32 {
         changes::count(self.mount.root_id.0, entry.inode)
     }

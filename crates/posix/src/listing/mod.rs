@@ -21,7 +21,6 @@ const ATTRS_AGE_MAX: Duration = Duration::from_secs(1);
 /// Time in which a listing may continue on a racy page, as if the reader had been slow.
 const RACY_AGE_MAX: Duration = Duration::from_secs(1);
 
-/// Cached pages of a directory.
 #[derive(Default)]
 pub(crate) struct Listing {
     reading: Mutex<Reading>,
@@ -31,7 +30,6 @@ pub(crate) struct Listing {
 
 #[derive(Default)]
 struct Reading {
-    /// Current offset of the descriptor.
     position: u64,
     /// Change time and version of the directory that the pages belong to.
     stamp: (Time, u64),
@@ -44,7 +42,6 @@ pub(crate) struct Page {
     start: u64,
     pub(crate) entries: Vec<PageEntry>,
     names: Vec<u8>,
-    /// No entries follow this page.
     pub(crate) is_last: bool,
     /// Set if the directory changed just before the read: the page is valid until then, and only to continue a listing.
     racy_until: Option<Instant>,
@@ -58,7 +55,6 @@ pub(crate) struct PageEntry {
     object: Mutex<Option<Object>>,
 }
 
-/// Key and attributes of an entry's file.
 #[derive(Clone, Copy)]
 pub(crate) struct Object {
     pub(crate) key: FileKey,
@@ -120,14 +116,12 @@ impl Object {
 }
 
 impl PageEntry {
-    /// The cached object of the entry.
     pub(crate) fn object(&self) -> MutexGuard<'_, Option<Object>> {
         self.object.lock()
     }
 }
 
 impl Page {
-    /// Memory use of the page.
     pub(crate) fn bytes(&self) -> usize {
         size_of::<Self>() + self.entries.len() * size_of::<PageEntry>() + self.names.len()
     }
@@ -137,7 +131,6 @@ impl Page {
         &self.names[start..start + usize::from(entry.name_len)]
     }
 
-    /// The index of the entry after `cookie`, if this page has it.
     fn after(&self, cookie: u64) -> Option<usize> {
         if self.racy_until.is_some_and(|until| cookie == 0 || Instant::now() > until) {
             return None;

@@ -10,7 +10,6 @@ const CACHED_ENTRIES_MAX: usize = 16;
 /// A change time that no file has.
 const NEVER: u64 = u64::MAX;
 
-/// The cached access ACL of a file.
 pub(crate) struct AclCache {
     /// The change time at which the file had no ACL.
     absent_at: AtomicU64,

@@ -85,7 +85,6 @@ pub(crate) fn set_mode(file: BorrowedFd<'_>, mode: u32) -> Result<(), Errno> {
     }
 }
 
-/// Sets the times of the file open as `file`, `O_PATH` or not.
 pub(crate) fn set_times(file: BorrowedFd<'_>, times: &Timestamps) -> Result<(), Errno> {
     match utimensat(file, "", times, AtFlags::EMPTY_PATH) {
         // Before Linux 5.8.

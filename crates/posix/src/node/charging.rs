@@ -20,14 +20,12 @@ impl Mount {
         self.limit.as_deref().and_then(Limit::ledger)
     }
 
-    /// Requires a recount at the next start.
     pub(crate) fn mark_count_doubtful(&self) {
         if let Some(ledger) = self.ledger() {
             ledger.mark_doubtful();
         }
     }
 
-    /// Charges a change of a file's size before it happens.
     #[inline]
     pub(crate) fn charge_resize(
         &self,
@@ -60,7 +58,6 @@ impl Mount {
         self.charge_entry(dir, name, NewEntryCharge::bytes(content), 1)
     }
 
-    /// Charges a further name of an object.
     pub(crate) fn charge_link(&self, dir: BorrowedFd<'_>, name: &[u8]) -> FsResult<NewEntryCharge<'_>> {
         self.charge_entry(dir, name, NAME_BYTES, 0)
     }
@@ -82,7 +79,6 @@ impl Mount {
         }
     }
 
-    /// Begins a change of the entries of `dir`, which has the size `before`.
     pub(crate) fn begin_entry_change<'n>(&self, dir: &'n Node, before: u64) -> EntriesCharge<'n> {
         EntriesCharge { dir: self.ledger().map(|_| dir), before }
     }
@@ -130,7 +126,6 @@ impl Node {
         }
     }
 
-    /// Refunds and detaches the file if it has no name.
     pub(crate) fn release_if_unlinked(&self) {
         let pending = self.mount.ledger().map(Ledger::begin_refund);
         let guard = match self.kind {
@@ -165,7 +160,6 @@ impl Node {
         self.dir.as_ref().map(|dir| dir.xattrs.lock())
     }
 
-    /// The charge of this file's extended attributes.
     fn xattrs_charged(&self) -> u64 {
         let carries = self.mount.xattrs && matches!(self.kind, FileType::Regular | FileType::Directory);
         let charged = if carries { xattrs_charged(self.fd()) } else { Ok(0) };
@@ -175,7 +169,6 @@ impl Node {
         })
     }
 
-    /// Adjusts the charge of this directory's entries after its size changed.
     pub(crate) fn charge_entries(&self, before: u64, after: u64) {
         let (from, to) = (directory(before), directory(after));
         let (Some(ledger), Some(dir)) = (self.mount.ledger(), &self.dir) else { return };
@@ -186,7 +179,6 @@ impl Node {
         }
     }
 
-    /// Charges and reserves space for a write in parts, as [`vfs::Node::reserve`] says.
     pub(crate) fn reserve_space(
         &self,
         offset: u64,
@@ -214,7 +206,6 @@ impl Node {
         Ok(())
     }
 
-    /// Refunds the unused part of [`Node::reserve_space`].
     pub(crate) fn release_reserved(&self, offset: u64, len: usize) {
         let end = if len == 0 { 0 } else { offset.saturating_add(len as u64) };
         let mut guard = self.lock_change();
@@ -238,7 +229,7 @@ impl Node {
         }
     }
 
-    /// Allocates blocks for a write if the file system has little space. Whether it did.
+    /// Allocates blocks for a write if the file system has little space. Returns whether it did.
     fn preallocate_if_scarce(
         &self,
         fd: BorrowedFd<'_>,
@@ -295,9 +286,7 @@ pub(crate) fn content(kind: FileType, size: u64) -> u64 {
     }
 }
 
-/// The removal of a name under way.
 pub(crate) struct PendingUnlink<'l> {
-    /// The object that loses the name, if its node is known.
     pub(crate) node: Option<Arc<Node>>,
     pub(crate) pending: Option<PendingChange<'l>>,
 }
@@ -310,7 +299,6 @@ pub(crate) struct EntriesCharge<'n> {
 }
 
 impl EntriesCharge<'_> {
-    /// Ends the change. The directory now has `size` bytes.
     pub(crate) fn finish(mut self, size: u64) {
         if let Some(dir) = self.dir.take() {
             dir.charge_entries(self.before, size);

@@ -36,7 +36,6 @@ impl CounterOffset {
         Self { offset: AtomicU64::new(floor.load(Ordering::SeqCst)), floor }
     }
 
-    /// The offset for a state that is read after this call.
     pub(crate) fn load(&self) -> u64 {
         self.offset.load(Ordering::SeqCst)
     }
@@ -49,7 +48,6 @@ impl CounterOffset {
         nanos(changed).saturating_add(offset)
     }
 
-    /// Raises the counter: the file has changed, or may have.
     pub(crate) fn advance(&self) {
         let offset = self.offset.fetch_add(1, Ordering::SeqCst) + 1;
         self.floor.fetch_max(offset, Ordering::SeqCst);
@@ -82,12 +80,10 @@ pub(crate) struct VersionedStat {
 }
 
 impl VersionedStat {
-    /// A state that was read after `offset`.
     pub(crate) fn new(stat: Stat, offset: u64) -> Self {
         Self { stat, offset }
     }
 
-    /// Reads the state of the file open as `file`.
     #[inline]
     pub(crate) fn read(file: BorrowedFd<'_>, offset: u64) -> FsResult<Self> {
         Ok(Self { stat: fstat(file).map_err(refused)?, offset })

@@ -19,7 +19,6 @@ use vfs::{Attrs, AuthorizeWrite, Blocking, Change, FileType, FsError, FsResult, 
 const PAGE_BYTES: u64 = 4096;
 
 impl Node {
-    /// Implements [`vfs::Node::read`].
     pub(crate) fn read_data(
         &self,
         offset: u64,
@@ -113,7 +112,6 @@ impl Node {
         }
     }
 
-    /// Implements [`vfs::Node::write`].
     pub(crate) fn write_data(
         &self,
         offset: u64,
@@ -123,7 +121,6 @@ impl Node {
         self.write_with(offset, data.len(), authorize, |fd| write_fully(fd, offset, data))
     }
 
-    /// Implements [`vfs::Node::write_from_pipe`].
     pub(crate) fn write_piped(
         &self,
         offset: u64,
@@ -134,7 +131,6 @@ impl Node {
         self.write_with(offset, len, authorize, |fd| splice_fully(pipe, fd, offset, len))
     }
 
-    /// Writes `len` bytes at `offset` with `write`, if `authorize` allows it.
     pub(crate) fn write_with(
         &self,
         offset: u64,

@@ -31,6 +31,7 @@ impl GroupFlush {
         let round = Arc::clone(round);
         while state.running {
             state = self.ended.wait(state);
+            // The flush that ended may have started before this call: only the result of our round counts.
             if let Some(result) = round.get() {
                 return *result;
             }
@@ -55,6 +56,7 @@ struct RoundGuard<'a> {
 
 impl Drop for RoundGuard<'_> {
     fn drop(&mut self) {
+        // Only a panic leaves the round without a result; the followers need one.
         self.round.get_or_init(|| Err(vfs::FsError::Io));
         self.flush.state.lock().running = false;
         self.flush.ended.notify_all();

@@ -57,7 +57,6 @@ pub(crate) fn is_own(uid: u32, gid: u32) -> bool {
     (uid, gid) == *OWN
 }
 
-/// The owner of files that this process creates as itself.
 pub(crate) fn own_uid() -> u32 {
     OWN.0
 }
@@ -87,7 +86,6 @@ mod tests {
     use super::*;
     use vfs::model::caller::INVALID_ID;
 
-    /// File-system user and group of this thread, as /proc shows them.
     fn fs_ids() -> (u32, u32) {
         let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
         let of = |name: &str| {

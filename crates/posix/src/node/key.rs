@@ -10,7 +10,6 @@ const FORM_HANDLE: u8 = 1;
 const FORM_INODE: u8 = 2;
 const INODE_KEY_BYTES: usize = 21;
 
-/// A decoded key.
 pub(crate) enum Form {
     Handle(Handle),
     /// Inode number and birth time: it can only be compared.

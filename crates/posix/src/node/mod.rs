@@ -36,15 +36,12 @@ use vfs::{
     Name, NameFilter, NodeRef, Ranges, Special, SyncScope, Time, Xattrs,
 };
 
-/// Access mode of a node's descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(crate) enum Rights {
     /// `O_PATH`: `stat` only.
     Path,
-    /// Reading and syncing.
     Read,
-    /// Reading and writing.
     Write,
     /// The file was removed: the descriptor leads to an empty file.
     Detached,
@@ -81,12 +78,9 @@ pub(crate) struct Node {
     pub(crate) referenced: AtomicBool,
 }
 
-/// State of directories only.
 #[derive(Default)]
 pub(crate) struct Directory {
-    /// The directory's position and cached pages.
     pub(crate) listing: Arc<Listing>,
-    /// The children that a flush must cover.
     pub(crate) unflushed: Mutex<Unflushed>,
     /// Bytes charged for the entries, if this process counts; [`RELEASED`] after the refund.
     pub(crate) charged: AtomicU64,
@@ -114,7 +108,6 @@ pub(crate) struct Unflushed {
 }
 
 impl Node {
-    /// The node of the file open as `fd` with these rights.
     pub(crate) fn new(
         mount: Arc<Mount>,
         key: FileKey,
@@ -144,12 +137,10 @@ impl Node {
         })
     }
 
-    /// The descriptor, with any rights.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 
-    /// The descriptor, with at least `rights`.
     pub(crate) fn open(&self, rights: Rights) -> FsResult<&Arc<OwnedFd>> {
         if self.rights.load(Ordering::Acquire) < rights as u8 {
             let _locked = self.opening.lock();
@@ -208,13 +199,11 @@ impl Node {
         ChangeGuard { node: self, reservations, has_begun: false }
     }
 
-    /// [`Node::lock_change`] without waiting.
     pub(crate) fn try_lock_change(&self) -> Option<ChangeGuard<'_>> {
         let reservations = self.change_lock.try_lock()?;
         Some(ChangeGuard { node: self, reservations, has_begun: false })
     }
 
-    /// Whether the file stays even without a name.
     pub(crate) fn is_pinned(&self) -> bool {
         self.pins.load(Ordering::SeqCst) > 0
     }

@@ -15,7 +15,6 @@ const ATTRIBUTE: &str = "user.plimsoll.owner";
 const VERSION: u8 = 1;
 const BYTES: usize = 11;
 
-/// Contents of the attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub(crate) uid: u32,
@@ -85,7 +84,6 @@ impl Owner {
     }
 }
 
-/// Whether a file of this type can carry the attribute.
 pub(crate) fn carries(file_type: FileType) -> bool {
     matches!(file_type, FileType::Regular | FileType::Directory)
 }

@@ -66,7 +66,6 @@ impl Node {
 }
 
 impl Node {
-    /// Applies chown and chmod to the owner attribute.
     fn change_record(&self, set: &SetAttrs) -> FsResult<()> {
         if set.uid.is_none() && set.gid.is_none() && set.mode.is_none() {
             return Ok(());
@@ -86,7 +85,6 @@ impl Node {
         self.record_owner(Owner { mode: set.mode.map_or(now.mode & !set_id, |mode| mode & MODE_BITS), ..new })
     }
 
-    /// Sets the owner attribute, and the matching real mode.
     pub(crate) fn record_owner(&self, owner: Owner) -> FsResult<()> {
         owner.write(self.fd())?;
         set_mode(self.fd(), owner.real_mode(self.kind == FileType::Directory)).map_err(refused)

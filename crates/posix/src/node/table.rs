@@ -25,7 +25,6 @@ pub(crate) struct Table {
 struct Shard {
     slots: HashMap<FileKey, usize, BuildHasherDefault<KeyHasher>>,
     nodes: Vec<Arc<Node>>,
-    /// Position of the search for a node to evict.
     hand: usize,
 }
 
@@ -156,6 +155,7 @@ impl Evict for Table {
 impl Shard {
     /// Removes the next node that has no other reference and was not looked up since the hand last passed it.
     fn evict(&mut self) -> Option<Arc<Node>> {
+        // The first round clears the marks, so the second one finds any node without other references.
         for _ in 0..2 * self.nodes.len() {
             self.hand = if self.hand + 1 < self.nodes.len() { self.hand + 1 } else { 0 };
             let node = &self.nodes[self.hand];
@@ -170,6 +170,7 @@ impl Shard {
     fn swap_remove(&mut self, slot: usize) -> Arc<Node> {
         let node = self.nodes.swap_remove(slot);
         self.slots.remove(&node.key);
+        // The last node has moved to the slot of the removed one.
         if let Some(moved_node) = self.nodes.get(slot) {
             self.slots.insert(moved_node.key, slot);
         }

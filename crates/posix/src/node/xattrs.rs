@@ -115,7 +115,6 @@ impl Node {
         }
     }
 
-    /// The kernel's name of an attribute.
     fn full_name(&self, name: XattrName<'_>) -> FsResult<Vec<u8>> {
         if name.bytes().len() > NAME_BYTES_MAX {
             return Err(FsError::NameTooLong);
@@ -234,12 +233,10 @@ impl Mount {
     }
 }
 
-/// The charge of a change of extended attributes under way.
 #[derive(Default)]
 struct XattrCharge<'l> {
     /// `None` if this process does not count, or if the charge stays the same.
     pending: Option<(PendingChange<'l>, BorrowedFd<'l>)>,
-    /// Charge during the change.
     charged_meanwhile: u64,
     charged_after: u64,
 }

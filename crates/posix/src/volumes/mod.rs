@@ -195,12 +195,13 @@ impl Volumes {
         Ok(tree::count(tree::open_root(dir)?, false, &mut |_, _| Ok(()))?)
     }
 
-    /// Waits up to `patience` for the files of removed volumes to be deleted. Whether they are.
+    /// Waits up to `patience` for the files of removed volumes to be deleted. Returns whether they
+    /// are.
     pub fn wait_for_trash(&self, patience: Duration) -> bool {
         self.trash.wait_until_done(patience)
     }
 
-    /// Waits up to `patience` for all counts to end. Whether every volume is counted.
+    /// Waits up to `patience` for all counts to end. Returns whether every volume is counted.
     pub fn wait_for_counts(&self, patience: Duration) -> bool {
         self.counter.wait(patience)
     }

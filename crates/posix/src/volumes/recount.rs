@@ -51,7 +51,6 @@ impl Recounter {
         Self { shared: Arc::default(), threads_max }
     }
 
-    /// Queues a volume whose ledger must be counted.
     pub(crate) fn add(&self, id: VolumeId, limit: &Arc<Limit>) {
         let mut state = self.shared.lock();
         state.uncounted.insert(id, None);
@@ -84,7 +83,7 @@ impl Recounter {
         }
     }
 
-    /// Waits up to `patience` until no thread is running. Whether every volume is counted.
+    /// Waits up to `patience` until no thread is running. Returns whether every volume is counted.
     pub(crate) fn wait(&self, patience: Duration) -> bool {
         let waited = self
             .shared

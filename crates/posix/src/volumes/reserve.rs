@@ -22,10 +22,8 @@ const FILE_BYTES_MIN: u64 = 16 << 10;
 /// All files together are at most this fraction of a small disk.
 const DISK_FRACTION: u64 = 32;
 
-/// The directory of the reserve files.
 pub(crate) struct Reserve {
     data: OwnedFd,
-    /// Number of current leases.
     leases: Mutex<usize>,
 }
 
@@ -115,7 +113,6 @@ impl Drop for ReserveLease {
     }
 }
 
-/// Allocates the blocks of a file.
 fn fill(file: &OwnedFd, bytes: u64) -> Result<(), Errno> {
     match fallocate(file, FallocateFlags::empty(), 0, bytes) {
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}

@@ -34,7 +34,6 @@ impl Store {
         Self::open_within(dir, &options, None)
     }
 
-    /// [`Store::open`] with a capacity.
     pub(crate) fn open_within(
         dir: &Path,
         options: &Options,
@@ -77,7 +76,6 @@ impl Store {
         self.mount.owner_attribute
     }
 
-    /// Detaches all nodes of a tree that is being removed.
     pub(crate) fn detach_all(&self) {
         self.mount.table.all().iter().for_each(|node| node.detach());
     }

@@ -17,7 +17,6 @@ use std::time::{Duration, Instant};
 use vfs::FsResult;
 use vfs::sync::{Condvar, Mutex};
 
-/// The trash directory, and the thread that deletes its contents.
 pub(crate) struct Trash {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -52,7 +51,6 @@ impl Trash {
         &self.shared.dir
     }
 
-    /// Makes the thread read the directory again.
     pub(crate) fn wake(&self) {
         self.shared.lock().has_work = true;
         self.shared.changed.notify_all();

@@ -23,7 +23,6 @@ const READ_BYTES: usize = 32 * 1024;
 /// Maximum number of attempts to empty a directory that another process fills again.
 const TRIES: u32 = 8;
 
-/// Operations on the objects of a tree.
 pub(crate) trait Visitor {
     /// Called before a directory is read.
     fn enter(&mut self, dir: BorrowedFd<'_>) -> Result<(), Errno>;
@@ -38,7 +37,6 @@ pub(crate) trait Visitor {
     fn leave(&mut self, dir: BorrowedFd<'_>, name: &CStr) -> Result<bool, Errno>;
 }
 
-/// A directory on the way down, with its subdirectories yet to visit.
 struct Level {
     id: (u64, u64),
     unvisited: Vec<CString>,

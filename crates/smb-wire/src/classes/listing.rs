@@ -8,7 +8,6 @@ use crate::posix::PosixInformation;
 use crate::types::FileAttributes;
 use crate::{Encode, FileTime, Writer};
 
-/// The alignment of each entry.
 const ALIGNMENT: usize = 8;
 /// Bytes of `ShortName`, its length and reserved bytes, all zero: there are no short names.
 const SHORT_NAME_BYTES: usize = 26;

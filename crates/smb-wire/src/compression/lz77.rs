@@ -2,7 +2,6 @@
 
 use crate::{Malformed, Reader};
 
-/// The maximum distance of a match.
 const DISTANCE_MAX: usize = 1 << 13;
 /// The shortest match of the format.
 const MATCH_MIN: usize = 3;
@@ -12,7 +11,6 @@ const SEARCH_MIN: usize = 4;
 const HASH_BITS: u32 = 13;
 /// After 2⁵ positions without a match the encoder starts to skip positions, and skips more the longer that lasts.
 const SKIP_SHIFT: u32 = 5;
-/// The maximum number of skipped positions.
 const SKIP_MAX: usize = 15;
 /// Flags of one word.
 const FLAGS: u32 = 32;
@@ -206,7 +204,6 @@ fn read_match(r: &mut Reader<'_>, nibble: &mut Option<u8>) -> Result<(usize, usi
     Ok((length + MATCH_MIN, distance))
 }
 
-/// Reads a length of at least `least`.
 fn read_long_length(r: &mut Reader<'_>, least: usize) -> Result<usize, Malformed> {
     let [byte] = r.array()?;
     if usize::from(byte) < BYTE_ESCAPE {
@@ -221,7 +218,6 @@ fn read_long_length(r: &mut Reader<'_>, least: usize) -> Result<usize, Malformed
     if is_one { Ok(length) } else { Err(Malformed("a match length with a shorter encoding")) }
 }
 
-/// Copies `length` bytes from `distance` back to the end of `out`.
 fn copy_back(out: &mut Vec<u8>, mut length: usize, distance: usize) {
     let from = out.len() - distance;
     // The source grows with each copy, since a match may overlap its own output.

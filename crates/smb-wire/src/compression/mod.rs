@@ -157,12 +157,10 @@ impl Compression {
 
 const LONG: Malformed = Malformed("payloads are longer than declared");
 
-/// Checks that a length is at most `max`.
 fn check_length(length: u32, max: usize) -> Result<usize, Malformed> {
     usize::try_from(length).ok().filter(|length| *length <= max).ok_or(LONG)
 }
 
-/// A compressed message under construction.
 struct CompressedOutput {
     out: Vec<u8>,
     /// The size at which the result is too long.
@@ -174,7 +172,6 @@ impl CompressedOutput {
         value.encode(&mut Writer::new(&mut self.out));
     }
 
-    /// Appends the header of a payload.
     fn payload(&mut self, compression_algorithm: CompressionAlgorithm, length: usize) {
         let is_first = self.out.len() == CHAINED_HEADER_SIZE;
         let flags = CompressionTransformFlags(u16::from(is_first));

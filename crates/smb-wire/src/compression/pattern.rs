@@ -2,7 +2,6 @@
 
 use crate::transform::PatternPayload;
 
-/// The minimum length of a pattern.
 const REPETITIONS_MIN: usize = 64;
 
 /// The pattern at the start of `bytes`.

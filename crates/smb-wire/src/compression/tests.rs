@@ -21,7 +21,6 @@ fn noise(len: usize) -> Vec<u8> {
     (0..len).map(|_| next()).collect()
 }
 
-/// A chained message of `size` bytes with these payloads.
 fn chained(size: u32, payloads: &[(u16, &[u8])]) -> Vec<u8> {
     let mut out = [&b"\xfcSMB"[..], &size.to_le_bytes()].concat();
     for (i, (algorithm, data)) in payloads.iter().enumerate() {

@@ -8,7 +8,6 @@ use aes::cipher::{
 
 use super::Key128;
 
-/// Bytes of a block.
 const BLOCK: usize = 16;
 /// Messages whose MACs are computed side by side. The blocks of one message depend on each other, those of different
 /// messages do not; the AES unit of a processor has room for about this many.
@@ -23,7 +22,6 @@ pub(super) struct Cmac {
     k2: u128,
 }
 
-/// A message in progress.
 struct Lane<'m> {
     index: usize,
     state: Block<Aes128>,
@@ -54,7 +52,6 @@ impl Cmac {
         self.finish(&mut lane)
     }
 
-    /// Computes the MAC of each message.
     pub(super) fn macs<'m>(&self, messages: impl IntoIterator<Item = &'m [u8]>) -> Vec<[u8; 16]> {
         let mut macs = Vec::new();
         let mut waiting = messages.into_iter();

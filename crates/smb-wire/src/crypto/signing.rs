@@ -12,7 +12,6 @@ use crate::negotiate::SigningAlgorithm;
 
 const COMMAND_OFFSET: usize = 12;
 
-/// A signing key with its algorithm.
 pub struct Key(Algorithm);
 
 enum Algorithm {

@@ -13,7 +13,6 @@ use crate::negotiate::SigningAlgorithm;
 use crate::types::Dialect;
 use crate::{Encode, NtStatus};
 
-/// Decodes hexadecimal text.
 pub(crate) fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<_> = text.chars().filter_map(|digit| digit.to_digit(16)).collect();
     digits.chunks(2).map(|pair| u8::try_from(pair[0] << 4 | pair[1]).unwrap()).collect()

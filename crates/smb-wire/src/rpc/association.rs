@@ -33,7 +33,6 @@ pub struct Call<'a> {
     pub stub: &'a [u8],
 }
 
-/// The reason for which a write is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteError {
     /// Malformed or excessive RPC: the pipe must be closed.
@@ -76,7 +75,6 @@ pub struct Association {
     /// Fragments, and the number of bytes read from the first.
     replies: VecDeque<Vec<u8>>,
     read: usize,
-    /// Bytes of `replies`.
     unread: usize,
 }
 

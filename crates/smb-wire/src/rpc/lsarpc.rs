@@ -51,7 +51,6 @@ pub enum CallVersion {
     Third,
 }
 
-/// A client's request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Call<'a> {
     /// `LsarClose`, MS-LSAD §3.1.4.9.4.

@@ -7,7 +7,6 @@ use crate::{Decode, Encode, Malformed, Reader, Utf16, Writer};
 /// The first referent id. Its value means only that the pointer is not null.
 const REFERENT: u32 = 0x0002_0000;
 
-/// Reads the arguments of a call.
 pub(super) struct NdrReader<'a>(Reader<'a>);
 
 impl<'a> NdrReader<'a> {
@@ -109,7 +108,6 @@ impl<'a> NdrReader<'a> {
     }
 }
 
-/// Writes the results of a call.
 pub(super) struct NdrWriter<'b> {
     w: Writer<'b>,
     referents: u32,

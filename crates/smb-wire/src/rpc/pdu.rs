@@ -51,9 +51,7 @@ impl PduFlags {
 
 /// Little-endian, ASCII, IEEE (C706 §14.1).
 pub const DATA_REPRESENTATION: [u8; 4] = [0x10, 0, 0, 0];
-/// Bytes of the PDU header.
 pub const HEADER_SIZE: usize = 16;
-/// The offset of `frag_length` in the header.
 pub const FRAG_LENGTH_OFFSET: usize = 8;
 
 /// The header of every PDU, C706 §12.6.3.1.

@@ -36,7 +36,6 @@ bit_set! {
     }
 }
 
-/// A client's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call<'a> {
     /// `NetrShareEnum` (MS-SRVS §3.1.4.8) and `NetrShareEnumSticky` (§3.1.4.9).
@@ -116,7 +115,6 @@ impl Share<'_> {
         [0, 1, 2, 501, 502].contains(&level)
     }
 
-    /// Writes the structure of a level.
     fn write(&self, level: u32, w: &mut NdrWriter<'_>) {
         w.pointer();
         if level == 0 {

@@ -270,7 +270,6 @@ fn bound() -> Association {
     association
 }
 
-/// A fragment of a call.
 fn request(flags: u8, call_id: u8, context: u8, opnum: u8, stub: &[u8]) -> Vec<u8> {
     let [low, high] = u16::try_from(24 + stub.len()).unwrap().to_le_bytes();
     let head =

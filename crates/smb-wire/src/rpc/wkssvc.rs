@@ -9,7 +9,6 @@ use crate::Guid;
 pub const INTERFACE: Syntax =
     Syntax { uuid: Guid::new(0x6bff_d098, 0xa112, 0x3610, 0x9833_46c3_f87e_345a), version: 1 };
 
-/// A client's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
     /// `NetrWkstaGetInfo`, MS-WKST §3.2.4.1.

@@ -63,7 +63,6 @@ impl Sid {
         &self.bytes[..usize::from(self.length)]
     }
 
-    /// The identifier authority.
     pub fn authority(&self) -> u64 {
         let mut authority = [0; 8];
         authority[2..].copy_from_slice(&self.bytes[2..SID_FIXED]);
@@ -193,11 +192,9 @@ pub struct Ace {
     body: AceBody,
 }
 
-/// Bytes of `ACE_HEADER`.
 const ACE_HEADER_SIZE: usize = 4;
 /// Bytes of the shortest entry: every type has a mask and a SID.
 const ACE_SIZE_MIN: usize = ACE_HEADER_SIZE + 4 + SID_FIXED;
-/// Bytes of an ACL's header.
 const ACL_HEADER_SIZE: usize = 8;
 
 impl Ace {
@@ -346,7 +343,6 @@ impl SecurityDescriptor {
     pub const SIZE_MAX: usize = 2 * (Acl::SIZE_MAX + 1) + 2 * SID_MAX + DESCRIPTOR_FIXED;
 }
 
-/// Bytes of the fixed part.
 const DESCRIPTOR_FIXED: usize = 20;
 
 impl Encode for SecurityDescriptor {

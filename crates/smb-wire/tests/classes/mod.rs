@@ -14,7 +14,6 @@ pub fn all() -> Vec<(&'static str, Vec<u8>)> {
     [file_classes(), named_classes(), file_system_classes(), others()].concat()
 }
 
-/// Default values of classes, by name.
 macro_rules! defaults {
     ($($module:ident::$class:ident),* $(,)?) => {
         vec![$((

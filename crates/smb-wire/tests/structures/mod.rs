@@ -65,7 +65,6 @@ fn security_descriptor() -> SecurityDescriptor {
     }
 }
 
-/// The data of IOCTL.
 fn controls() -> Vec<(&'static str, Vec<u8>)> {
     let chunk = CopyChunk { source_offset: 1, target_offset: 2, length: 3 };
     let copy = CopyChunkCopy { source_key: ResumeKey([7; 24]), chunks: vec![chunk; 2] };
@@ -163,7 +162,6 @@ pub fn accounts_pipe() -> Vec<u8> {
     pipe_of(samr::INTERFACE, 18, &[0, 1, 2, 3, 4, 2, 1000, 0, 2, 3000, 513])
 }
 
-/// A bind to an interface, and a call with these arguments.
 fn pipe_of(interface: Syntax, opnum: u8, numbers: &[u32]) -> Vec<u8> {
     let length = u8::try_from(24 + 4 * numbers.len()).unwrap();
     let alloc_hint = length - 24;

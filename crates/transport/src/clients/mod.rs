@@ -51,10 +51,8 @@ pub(crate) trait Evictable: Send + Sync {
     fn evict(&self);
 }
 
-/// Memory that a client occupies.
 #[derive(Default)]
 pub(crate) struct ClientUsage {
-    /// Bytes of calls that wait for the limits of volumes.
     pub(crate) queued_bytes: AtomicUsize,
 }
 
@@ -68,14 +66,11 @@ pub(crate) struct ConnectionGuard {
     slot: Mutex<Slot>,
 }
 
-/// The reason for which a connection is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// The client has reached its maximum.
     Client,
     /// The client's network has reached its share.
     Network,
-    /// The server has reached its maximum.
     All,
 }
 
@@ -133,7 +128,6 @@ impl Clients {
     }
 }
 
-/// An evicted connection, if an event loop has registered it.
 type Evicted = Option<Weak<dyn Evictable>>;
 
 impl ClientTable {
@@ -149,7 +143,6 @@ impl ClientTable {
         shared.copied().unwrap_or(address)
     }
 
-    /// Adds a connection. Returns its number and its client's usage.
     fn add(&mut self, client: IpAddr, network: Network, now: Instant) -> (u64, Arc<ClientUsage>) {
         let number = self.unproven.add(network, now, UnprovenConnection { client, connection: None });
         if client.is_ipv6() && !self.clients.contains_key(&client) {
@@ -209,7 +202,6 @@ impl ConnectionGuard {
         &self.usage
     }
 
-    /// The address that stands for the client.
     pub(crate) fn client(&self) -> IpAddr {
         self.client
     }
@@ -243,6 +235,7 @@ impl ConnectionGuard {
 impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         let mut table = self.clients.lock();
+        // The eviction itself has already ended the count.
         if !table.evicted.remove(&self.number) {
             table.unproven.remove(self.number);
             table.uncount(self.client, self.number);

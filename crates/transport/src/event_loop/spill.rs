@@ -26,7 +26,6 @@ impl<P: Protocol> EventLoop<P> {
         }
     }
 
-    /// Releases the buffers of connections that wait for their clients.
     pub(super) fn spill(&mut self) {
         for entry in self.connections.values_mut() {
             let rests = entry.waits_for_client() || !entry.connection.queue.is_empty();

@@ -9,7 +9,6 @@ use std::time::Instant;
 use vfs::bounds::Network;
 use vfs::sync::Mutex;
 
-/// The handshakes in progress, with their connections.
 pub(crate) struct Handshakes(Mutex<EvictionQueue<Weak<dyn Evictable>>>);
 
 /// A handshake in progress, counted until it is dropped.

@@ -26,7 +26,6 @@ use vfs::sync::RwLock;
 /// The server's certificate and key, and the issuers of client certificates, in PEM.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Pem {
-    /// The certificate and its chain.
     pub certificates: Vec<u8>,
     pub key: Vec<u8>,
     /// The certificates of the issuers of client certificates. `None`: clients are not asked for one.
@@ -53,7 +52,6 @@ impl Tls {
         Ok(())
     }
 
-    /// The server's side of one connection, which begins with a handshake.
     pub fn accept(&self) -> io::Result<Box<dyn Transform>> {
         let config = Arc::clone(&self.config.read());
         let connection = UnbufferedServerConnection::new(config).map_err(io::Error::other)?;
@@ -106,7 +104,6 @@ fn config(pem: &Pem, protocol: &[u8]) -> io::Result<ServerConfig> {
 
 struct TlsConnection {
     connection: UnbufferedServerConnection,
-    /// Bytes of the handshake that the client has sent.
     handshake_bytes: usize,
     /// Whether an error has ended the connection.
     has_failed: bool,
@@ -114,7 +111,6 @@ struct TlsConnection {
 
 /// Bytes of plaintext in one record, and the record's overhead on the wire (RFC 8446 §5.1, §5.2).
 const RECORD_BYTES: usize = 16 << 10;
-/// See [`RECORD_BYTES`].
 const RECORD_OVERHEAD: usize = 5 + 1 + 16;
 
 impl Transform for TlsConnection {

@@ -33,9 +33,7 @@ pub trait Transform: Send {
     fn offload_to_kernel(self: Box<Self>, socket: BorrowedFd<'_>) -> KernelOffload;
 }
 
-/// The result of [`Transform::offload_to_kernel`].
 pub enum KernelOffload {
-    /// The transform continues its work.
     Declined(Box<dyn Transform>),
     /// The kernel does the work, for this number of sent bytes. Then the connection has to end.
     Done(u64),
@@ -43,12 +41,10 @@ pub enum KernelOffload {
     Failed,
 }
 
-/// The result of opening bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Plaintext {
     /// Bytes of the wire that were consumed.
     pub used: usize,
-    /// Bytes of plaintext.
     pub plain: usize,
     /// Whether the peer has ended the stream.
     pub is_closed: bool,

@@ -11,7 +11,6 @@ pub(super) struct Cipher {
     pub(super) sealed: u8,
     pub(super) opened: u8,
     pub(super) kernel_bytes_max: Option<u64>,
-    /// Whether its handshake never ends.
     pub(super) never_agrees: bool,
 }
 

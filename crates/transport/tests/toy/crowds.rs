@@ -13,7 +13,6 @@ fn few(unproven_s: u32) -> Settings {
     Settings { connections_max: CONNECTIONS_MAX, unproven_s, ..settings() }
 }
 
-/// A client with a proven connection.
 fn proven(running: &Running, source: [u8; 4]) -> Client {
     let mut client = running.connect_as(source);
     assert_eq!(client.ask(b"v\x01"), b"v\x01");

@@ -12,7 +12,6 @@ fn greedy_client(running: &Running) -> Client {
     client
 }
 
-/// Connects greedy clients until they exceed the bound.
 fn greedy_clients(running: &Running) -> Vec<Client> {
     let view = running.server.view();
     let mut all = Vec::new();

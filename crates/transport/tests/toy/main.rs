@@ -43,11 +43,8 @@ struct Echo {
     resumes: AtomicUsize,
     synced: AtomicUsize,
     failed: AtomicUsize,
-    /// Deferred replies, each with its body.
     deferred: Mutex<VecDeque<(DeferredReply<Self>, Vec<u8>)>>,
-    /// Clients that expect messages from the server.
     listeners: Mutex<Vec<Weak<Connection<Self>>>>,
-    /// Replies of clients to messages of the server.
     received_replies: Mutex<Vec<Vec<u8>>>,
     gate: Option<Arc<Gate>>,
     /// Whether calls that wait for this flag may panic.
@@ -59,10 +56,8 @@ struct Echo {
 /// The action of a call, and its number.
 type Call = (u8, u8);
 
-/// The body of the reply.
 struct EchoContinuation(Vec<u8>);
 
-/// A body that is added up as it arrives.
 struct Sum {
     call: Call,
     bytes: usize,
@@ -395,7 +390,6 @@ impl Running {
         Client::new(TcpStream::connect(self.address).unwrap())
     }
 
-    /// Connects from another address.
     fn connect_as(&self, source: [u8; 4]) -> Client {
         let fd = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
         bind(&fd, &SocketAddrV4::new(source.into(), 0)).unwrap();
@@ -422,7 +416,6 @@ impl Client {
         self.stream.write_all(&wire).unwrap();
     }
 
-    /// Treats all received and later bytes as sealed.
     fn begin_cipher(&mut self) {
         let mut cipher = Cipher::default();
         let wire = std::mem::take(&mut self.plain);

@@ -45,7 +45,6 @@ struct IndexEntry {
     is_used: bool,
 }
 
-/// A way to reach a file.
 pub(crate) enum Route {
     /// Names to follow, the last one first.
     Names(Vec<Box<[u8]>>),
@@ -54,12 +53,10 @@ pub(crate) enum Route {
 }
 
 impl Index {
-    /// Notes that `name` in the directory `parent` is the file of `key`.
     pub(crate) fn record(&self, key: &FileKey, parent: &FileKey, name: &[u8]) {
         self.record_id(key_hash(key), key_hash(parent), name);
     }
 
-    /// [`Index::record`] by hashes.
     pub(crate) fn record_id(&self, id: u64, parent: u64, name: &[u8]) {
         let mut entries = self.lock();
         if entries.entries.get(&id).is_some_and(|entry| entry.parent == parent && *entry.name == *name) {
@@ -74,7 +71,6 @@ impl Index {
         }
     }
 
-    /// Notes that the file of `key` has no name left.
     pub(crate) fn record_deleted(&self, key: &FileKey) {
         let mut entries = self.lock();
         entries.entries.remove(&key_hash(key));
@@ -85,7 +81,6 @@ impl Index {
         entries.deleted.insert(key_hash(key));
     }
 
-    /// The route from the root to `id`.
     pub(crate) fn route(&self, mut id: u64, root: u64) -> Option<Route> {
         let mut entries = self.lock();
         let mut names = Vec::new();

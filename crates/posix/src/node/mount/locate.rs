@@ -56,7 +56,7 @@ impl Mount {
         (self.key_at(fd.as_fd(), b"").ok()? == *key).then_some(fd)
     }
 
-    /// Opens the file at the known location of `sought`.
+    /// Opens the file at the known location of `wanted`.
     fn walk(&self, index: &Index, wanted: u64) -> FsResult<OwnedFd> {
         let root = key_hash(&self.root_key);
         // Directories to read on the way, with the id to find in each. The one nearest to the root is last.
@@ -82,7 +82,8 @@ impl Mount {
         Err(FsError::NotFound)
     }
 
-    /// Records all entries of the directory `dir` and adds its subdirectories to `waiting`. Whether it found `sought`.
+    /// Records all entries of the directory `dir` and adds its subdirectories to `unvisited`.
+    /// Returns whether it found `wanted`.
     fn scan_dir(&self, index: &Index, dir: u64, wanted: u64, unvisited: &mut Vec<u64>) -> FsResult<bool> {
         let fd = self.walk(index, dir)?;
         self.learn_names(index, fd.as_fd(), dir, wanted, unvisited)

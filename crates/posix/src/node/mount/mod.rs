@@ -44,7 +44,6 @@ const OPEN_PAUSE: Duration = Duration::from_micros(200);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeySource {
-    /// The kernel's handle.
     Handle,
     /// Inode number and birth time: the file system has no handles.
     Inode,
@@ -62,7 +61,6 @@ pub(crate) struct Mount {
     key_source: KeySource,
     /// `None` if the kernel opens by handle.
     pub(crate) index: Option<Index>,
-    /// Owner, group and mode are stored in an extended attribute.
     pub(crate) owner_attribute: bool,
     /// A flush of the directory covers a new file's attributes, if they were set at creation: the file system has an
     /// ordered journal, or no storage at all.
@@ -73,26 +71,20 @@ pub(crate) struct Mount {
     /// Our own attributes can be hidden from other users.
     pub(crate) trusted_xattrs: bool,
     pub(crate) acls: bool,
-    /// A change after a `stat` always gets a new change time.
     pub(crate) has_fine_change_times: bool,
     pub(crate) links_max: u32,
     pub(crate) file_bytes_max: u64,
-    /// The most that an empty directory shows as its size.
     pub(crate) block_bytes: u64,
     pub(crate) table: Arc<Table>,
-    /// Files that were open when they lost their last name.
     pub(crate) unlinked_open: Mutex<Vec<Arc<Node>>>,
     pub(crate) budget: Arc<ResourceBudget>,
-    /// The capacity of the tree, if it has one.
     pub(crate) limit: Option<Arc<Limit>>,
     /// The kernel has no openat2, or a sandbox forbids it.
     no_openat2: AtomicBool,
     /// The file system refuses `RWF_NOWAIT`.
     pub(crate) no_nowait: AtomicBool,
     pub(crate) flush_failures: AtomicU64,
-    /// The file system has no `O_TMPFILE`.
     pub(crate) no_tmpfile: AtomicBool,
-    /// The kernel has no cachestat.
     pub(crate) no_cachestat: AtomicBool,
 }
 
@@ -174,7 +166,6 @@ impl Mount {
         Ok(self.adopt_as(fd, *key)?.0)
     }
 
-    /// Whether the file of `key` is certainly deleted.
     pub(crate) fn is_deleted(&self, key: &FileKey) -> bool {
         // With an index, an unreadable directory may hide the file. Keys of the other form are of another file system.
         let (KeySource::Handle, None, Ok(Form::Handle(handle))) =
@@ -196,14 +187,12 @@ impl Mount {
         self.child_of(self.root.as_fd(), b".", Blocking::Allowed)
     }
 
-    /// Notes the name of a key, if there is an index.
     pub(crate) fn record(&self, key: &FileKey, dir: &FileKey, name: &[u8]) {
         if let Some(index) = &self.index {
             index.record(key, dir, name);
         }
     }
 
-    /// The offset of a file's change counter.
     pub(crate) fn counter_offset(&self, key: &FileKey) -> u64 {
         self.table
             .with_node(key, |node| node.counter_offset.load())
@@ -264,7 +253,6 @@ impl Mount {
         self.adopt(self.open_name(dir, name, blocking)?)
     }
 
-    /// The node of `name` in `dir`, if it is in the table.
     pub(crate) fn cached_node(&self, dir: BorrowedFd<'_>, name: &[u8]) -> Option<Arc<Node>> {
         self.table.find(&self.key_at(dir, name).ok()?)
     }
@@ -367,7 +355,6 @@ impl Mount {
 
     /// The parent of the directory open as `dir`, if it is below the root.
     pub(crate) fn parent(self: &Arc<Self>, dir: BorrowedFd<'_>) -> FsResult<(Arc<Node>, VersionedStat)> {
-        /// Deeper than PATH_MAX allows.
         const LEVELS_MAX: u32 = 4096;
         let parent = open_dotdot(dir)?;
         let stat = fstat(&parent).map_err(refused)?;

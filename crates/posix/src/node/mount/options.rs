@@ -3,10 +3,8 @@
 use crate::budget::ResourceBudget;
 use std::sync::Arc;
 
-/// Options of a store.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Resources shared with other stores of the process.
     pub budget: Arc<ResourceBudget>,
     /// Find files with an index of names even if the kernel can open them by handle.
     pub index: bool,

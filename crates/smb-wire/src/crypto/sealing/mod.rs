@@ -49,7 +49,6 @@ impl SealingKey {
         keyed.map(Self)
     }
 
-    /// Encrypts `text` in place and returns its tag.
     fn seal(&self, nonce: &[u8; 16], header: &[u8], text: &mut [u8]) -> [u8; 16] {
         const SHORT: &str = "a message is shorter than 4 GiB";
         match &self.0 {

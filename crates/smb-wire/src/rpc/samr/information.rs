@@ -18,7 +18,6 @@ impl UserAccountControl {
     pub const ALL: Self = Self(Self::NORMAL_ACCOUNT.0 | Self::DONT_EXPIRE_PASSWORD.0);
 }
 
-/// A member of a structure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Field<'a> {
     Char(u8),
@@ -64,7 +63,6 @@ impl Field<'_> {
         }
     }
 
-    /// Writes the referent of its pointer.
     pub(super) fn write_referent(&self, w: &mut NdrWriter<'_>) {
         match *self {
             Self::Text(text) => w.text(text),

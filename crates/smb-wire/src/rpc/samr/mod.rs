@@ -75,7 +75,6 @@ pub enum ChangeResults {
     CreatedWithAccess,
 }
 
-/// A client's request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Call<'a> {
     /// `SamrConnect` (MS-SAMR §3.1.5.1.4), `SamrConnect2` (§3.1.5.1.3) and `SamrConnect4` (§3.1.5.1.2).

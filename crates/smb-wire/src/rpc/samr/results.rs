@@ -7,7 +7,6 @@ use crate::rpc::ndr::NdrWriter;
 use crate::security::{SecurityDescriptor, Sid};
 use crate::{Encode, NtStatus};
 
-/// The null handle.
 const NULL: Handle = [0; 20];
 /// The server's revision for `SamrConnect5`: the third, with all features required (MS-SAMR §2.2.7.15).
 const REVISION: u32 = 3;
@@ -51,7 +50,6 @@ pub fn connect_5_results(handle: Result<Handle, NtStatus>) -> Vec<u8> {
     })
 }
 
-/// The results of a refused modifying call.
 pub fn access_denied_results(of: ChangeResults) -> Vec<u8> {
     NdrWriter::stub(|w| {
         match of {

@@ -162,7 +162,6 @@ const CONNECTED_5: &str = "
     01000000010000000300000000000000000102030405060708090a0b0c0d0e0f1011121300000000
     ";
 
-/// The handle in all requests: 0 to 19.
 const HANDLE: Handle = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19];
 
 /// Asserts that a call decodes to `expected`, and is refused when truncated anywhere.
