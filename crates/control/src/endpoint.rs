@@ -7,21 +7,21 @@ use crate::error::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-/// Endpoints of one volume at most.
+/// Endpoints of one volume, at most.
 pub const ENDPOINTS_MAX: usize = 16;
-/// Addresses that are endpoints of any volume, at most.
+/// Distinct endpoint addresses of all volumes, at most.
 pub(crate) const ADDRESSES_MAX: usize = 256;
 
-/// The listeners of the data plane at endpoints of volumes.
+/// Listeners of the data plane at the endpoints of volumes.
 pub trait Listeners: Send + Sync {
-    /// Listens at these addresses, and at no others besides the service's own.
+    /// Listens at `addresses` and at no others besides the service's own.
     fn listen_at(&self, addresses: BTreeSet<IpAddr>);
 
-    /// The addresses without a listener although a volume needs one, and the reason.
+    /// Wanted addresses without a listener, and the reason.
     fn failures(&self) -> BTreeMap<IpAddr, String>;
 }
 
-/// Refuses what cannot be the addresses of one volume.
+/// Refuses addresses that cannot be endpoints of one volume.
 pub(crate) fn check_endpoints(endpoints: &[IpAddr]) -> Result<()> {
     if endpoints.len() > ENDPOINTS_MAX {
         let what = format!("a volume with {} endpoints", endpoints.len());
@@ -44,7 +44,7 @@ fn is_of_one_host(address: IpAddr) -> bool {
     let is_any = address.is_unspecified() || address.is_multicast();
     let is_none = match address {
         IpAddr::V4(v4) => v4.is_broadcast() || v4.octets()[0] == 0,
-        // One of a link means nothing without the interface; one with IPv4 inside is written as IPv4.
+        // A link-local address needs an interface; a mapped address is written as IPv4.
         IpAddr::V6(v6) => v6.is_unicast_link_local() || v6.to_ipv4_mapped().is_some(),
     };
     !is_any && !is_none

@@ -1,4 +1,4 @@
-//! Why management says no: always what was wrong and what is allowed.
+//! Errors of management: each names the fault and the allowed values.
 
 use crate::kind::{Kind, State};
 use crate::store::StoreError;
@@ -6,33 +6,30 @@ use envelope::Bytes;
 use std::fmt;
 use vfs::FsError;
 
-/// The result of a request to management.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a request was refused, or failed.
 #[derive(Debug)]
 pub enum Error {
-    /// There is no such thing.
-    NotFound { kind: Kind, name: String },
-    /// There is one of that name, but it is another.
+    NotFound {
+        kind: Kind,
+        name: String,
+    },
+    /// An object of that name exists with other properties.
     Conflict {
         kind: Kind,
         name: String,
-        /// The properties in which it differs from what was asked for.
+        /// Properties that differ from the request.
         differs: Vec<&'static str>,
     },
-    /// The request asks for what cannot be.
+    /// The request asks for an impossible value.
     Invalid {
-        /// The fault.
         what: String,
-        /// The allowed values.
         allowed: String,
     },
-    /// The level does not have it.
+    /// The level does not permit it.
     Refused(envelope::Refusal),
-    /// Another volume is mounted at that path.
     ShareInUse {
-        /// The path's last part.
+        /// The last part of the path.
         share: String,
         volume: String,
     },
@@ -42,50 +39,49 @@ pub enum Error {
         /// `uid` or `gid`.
         word: &'static str,
         number: u32,
-        /// The owner of the number.
         name: String,
     },
     /// The object changed since the version that the request names.
     Version {
         kind: Kind,
         name: String,
-        /// The version asked for.
         wanted: u64,
-        /// The version there is.
         found: u64,
     },
     /// Clients use the volume. May be forced.
-    Busy { volume: String, clients: usize },
+    Busy {
+        volume: String,
+        clients: usize,
+    },
     /// There are volumes in the pool.
-    InUse { pool: String, volumes: u64 },
-    /// Another change of it is not finished.
+    InUse {
+        pool: String,
+        volumes: u64,
+    },
+    /// Another change of the object is unfinished.
     Changing {
         volume: String,
-        /// The change that is under way.
         state: State,
     },
-    /// The volume holds more than it would be allowed. May be forced: it is full then, and loses nothing.
+    /// The volume holds more than its new size. May be forced: the volume is then full and loses nothing.
     BelowUse {
         volume: String,
         /// Bytes in use.
         used: u64,
-        /// Bytes asked for.
+        /// Requested bytes.
         wanted: u64,
     },
-    /// The volumes would be promised more than their pool has. May be forced.
+    /// The volumes would exceed their pool. May be forced.
     PoolFull {
         pool: String,
         size: u64,
-        /// Bytes that its volumes would have together.
+        /// Total bytes of the pool's volumes after the change.
         wanted: u64,
     },
-    /// The storage underneath failed.
     Storage {
-        /// At what.
         doing: String,
         error: FsError,
     },
-    /// The store failed.
     Store(StoreError),
 }
 

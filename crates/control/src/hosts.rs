@@ -1,29 +1,27 @@
-//! Host names in rules, and the addresses they had when they were last looked up.
+//! Host names in rules, and the addresses of their last look-up.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-/// Looks up hosts. It may wait, and should give up after some seconds.
+/// Looks up hosts. A look-up may block, and should give up after some seconds.
 pub trait Resolver: Send + Sync {
-    /// The addresses of `host`: none if there is no such host, an error if that cannot be found out now.
+    /// Returns no address if there is no such host, and an error if the look-up fails.
     fn addresses(&self, host: &str) -> std::io::Result<Vec<IpAddr>>;
 }
 
-/// The known addresses of hosts that rules name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hosts(BTreeMap<String, HostEntry>);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct HostEntry {
     addresses: Vec<IpAddr>,
-    /// Why the last look-up brought nothing.
+    /// The error of the last look-up, if it failed.
     failure: Option<String>,
 }
 
 /// Results of look-ups.
 pub(crate) type LookupResults = Vec<(String, Result<Vec<IpAddr>, String>)>;
 
-/// Looks up each of `names` once.
 pub(crate) fn look_up<'a>(resolver: &dyn Resolver, names: impl Iterator<Item = &'a str>) -> LookupResults {
     let names: BTreeSet<&str> = names.collect();
     let ask = |name: &str| resolver.addresses(name).map_err(|error| error.to_string());
@@ -31,8 +29,8 @@ pub(crate) fn look_up<'a>(resolver: &dyn Resolver, names: impl Iterator<Item = &
 }
 
 impl Hosts {
-    /// Takes in what look-ups brought. Where one could not be answered, the addresses known before stay: clients shall not
-    /// lose their mounts because a name server rests.
+    /// Stores look-up results. A failed look-up keeps the known addresses,
+    /// so that clients keep their mounts while a name server is down.
     pub(crate) fn learn(&mut self, answers: LookupResults) {
         for (name, answer) in answers {
             let host = self.0.entry(name).or_default();
@@ -46,17 +44,16 @@ impl Hosts {
         }
     }
 
-    /// Forgets the hosts that no rule names any more.
+    /// Forgets hosts that no rule names.
     pub(crate) fn keep_only(&mut self, named: &BTreeSet<String>) {
         self.0.retain(|name, _| named.contains(name));
     }
 
-    /// The addresses of `host` as far as they are known.
     pub(crate) fn addresses(&self, host: &str) -> &[IpAddr] {
         self.0.get(host).map_or(&[], |known| &known.addresses)
     }
 
-    /// Why the last look-up of `host` brought nothing.
+    /// Returns the error of the last look-up, if it failed.
     pub(crate) fn failure(&self, host: &str) -> Option<&str> {
         self.0.get(host)?.failure.as_deref()
     }

@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// A file with a key of `N` random bytes, for its owner alone.
+/// A file with a key of `N` random bytes, readable by its owner alone.
 pub struct KeyFile<const N: usize> {
     path: PathBuf,
     /// The consequences of an exposed key, and the remedy.
@@ -14,7 +14,7 @@ pub struct KeyFile<const N: usize> {
 }
 
 impl<const N: usize> KeyFile<N> {
-    /// The file at `path`. `stakes` ends the error that others may read it: `whoever has it can …`.
+    /// `stakes` ends the error for a file that others may read: `whoever has it can …`.
     pub fn new(path: impl Into<PathBuf>, stakes: &'static str) -> Self {
         Self { path: path.into(), stakes }
     }
@@ -39,7 +39,7 @@ impl<const N: usize> KeyFile<N> {
         bytes.try_into().map(Some).map_err(wrong)
     }
 
-    /// The key, made now if there is none.
+    /// Reads the key; creates it first if there is none.
     pub fn read_or_make(&self, random: impl FnOnce(&mut [u8])) -> Result<[u8; N], StoreError> {
         if let Some(key) = self.read()? {
             return Ok(key);
@@ -55,10 +55,10 @@ impl<const N: usize> KeyFile<N> {
         }
     }
 
-    /// Written under another name and linked into place, so that a crash leaves either no key or a whole one.
+    /// Writes the key under another name and links it into place: a crash leaves no key or a whole one.
     fn place(&self, key: &[u8]) -> std::io::Result<()> {
         let draft = self.path.with_extension(format!("new-{}", std::process::id()));
-        // One that a process of the same number left when it crashed.
+        // A crashed process with the same id can have left a draft.
         _ = fs::remove_file(&draft);
         let mut file = files::create_new(&draft, files::PRIVATE)?;
         let placed = file

@@ -2,24 +2,17 @@
 
 use crate::words::words;
 
-/// The kind of object that a name belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// A [`crate::Pool`].
     Pool,
-    /// A [`crate::Volume`].
     Volume,
-    /// A [`crate::User`].
     User,
-    /// A [`crate::Group`].
     Group,
-    /// A [`crate::Token`].
     Token,
-    /// A [`crate::Operation`].
     Operation,
 }
 
-/// The state of a volume's last change.
+/// The progress of a volume's last change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Storage is under construction.

@@ -1,7 +1,7 @@
-//! From the catalog of levels to what is enforced, and the catalog's answers about whole requests.
+//! The catalog of levels applied to pools and volumes.
 //!
-//! Sizes, counts, names, settings and limits are `envelope`'s. Two kinds of facts that are no arithmetic stand here: what may
-//! become what, and what a provider does with a volume for which nobody said who may mount it.
+//! Sizes, counts, names, settings and limits are `envelope`'s. This file has the allowed level changes
+//! and each provider's default for a volume without rules.
 
 use crate::error::{Error, Result};
 
@@ -15,13 +15,13 @@ use std::num::NonZeroU64;
 use vfs::qos::{Limits, PoolLimits, VolumeLimits};
 use vfs::{Capacity, Root, SecurityStyle, Squash};
 
-/// Rules a volume may have where its provider gives no number.
+/// Rules of a volume, where its provider sets no number.
 pub const RULES_MAX: usize = 256;
 
-/// The largest number of bytes or files that the store and the kernel's quotas can keep: both have a sign.
+/// The largest number of bytes or files: the store and the kernel's quotas use signed integers.
 const COUNT_MAX: u64 = i64::MAX.unsigned_abs();
 
-/// Refuses a pool that its level cannot have, whatever volumes it has.
+/// Refuses a pool that its level does not permit, independent of its volumes.
 pub(crate) fn check_pool(pool: &Pool) -> Result<()> {
     if pool.size.0 > COUNT_MAX {
         return Err(Error::invalid(
@@ -32,7 +32,7 @@ pub(crate) fn check_pool(pool: &Pool) -> Result<()> {
     Ok(pool.declared().limits().map(drop)?)
 }
 
-/// Returns the limits of a pool's meter: none if its volumes have limits of their own.
+/// Returns the limits of a pool's meter; none if its volumes have their own limits.
 pub(crate) fn pool_limits(pool: &Pool) -> Result<PoolLimits> {
     let limits = pool.declared().limits()?;
     Ok(match limits.owner {
@@ -52,7 +52,7 @@ impl Pool {
 }
 
 impl Volume {
-    /// Returns the volume's limits with their origins; `pool` is its own.
+    /// Returns the volume's limits with their origins; `pool` must be the volume's pool.
     pub fn limits(&self, pool: &Pool) -> Result<envelope::Limits> {
         Ok(home(pool, self).volume_limits(&self.declared())?)
     }
@@ -73,7 +73,7 @@ pub(crate) fn capacity(pool: &Pool, volume: &Volume) -> Capacity {
     Capacity { bytes: volume.size.0, files }
 }
 
-/// The pool as the catalog shall see it for `volume`: of the volume's own level, if it has one.
+/// The pool as the catalog sees it for `volume`: at the volume's own level, if it has one.
 fn home(pool: &Pool, volume: &Volume) -> envelope::Pool {
     match volume.level {
         None => pool.declared(),
@@ -95,7 +95,7 @@ fn ceilings(ceilings: &Ceilings, write_op_milli: u32) -> Limits {
     }
 }
 
-/// Refuses a volume that its pool's level, or its own, cannot have: alone, whatever other volumes there are.
+/// Refuses a volume that its level does not permit, independent of other volumes.
 pub(crate) fn check_volume(pool: &Pool, volume: &Volume) -> Result<()> {
     let level = level_of(pool, volume)?;
     let info = level.info();
@@ -135,7 +135,7 @@ fn check_protocols(level: Level, protocols: Protocols) -> Result<()> {
     Ok(())
 }
 
-/// Access control lists are read and changed over SMB alone: without it no client could grant a right.
+/// Requires SMB for access control lists: clients read and change them over SMB alone.
 fn check_security_style(volume: &Volume) -> Result<()> {
     match volume.security_style {
         SecurityStyle::Ntfs if !volume.protocols.contains(Protocol::Smb) => Err(Error::invalid(
@@ -149,7 +149,7 @@ fn check_security_style(volume: &Volume) -> Result<()> {
     }
 }
 
-/// Refuses protocols that are not served: such a volume could not be mounted.
+/// Refuses protocols that this process does not serve: such a volume cannot be mounted.
 pub(crate) fn check_served(protocols: Protocols, served: Protocols) -> Result<()> {
     if served.include(protocols) {
         return Ok(());
@@ -187,8 +187,7 @@ fn check_rules(level: Level, volume: &Volume) -> Result<()> {
     Ok(())
 }
 
-/// Refuses volumes that a pool cannot have together, each of which it can have. By force they may have more bytes than the
-/// pool.
+/// Refuses totals that the pool does not permit. `force` permits volumes to exceed the pool's bytes.
 pub(crate) fn check_totals(pool: &Pool, sum: &Totals, force: bool) -> Result<()> {
     let wanted = sum.bytes();
     if wanted > pool.size.0 {
@@ -198,7 +197,7 @@ pub(crate) fn check_totals(pool: &Pool, sum: &Totals, force: bool) -> Result<()>
     Ok(pool.declared().check_totals(&sum.of_level())?)
 }
 
-/// Refuses a change of a pool's level that its provider does not have.
+/// Refuses a change of a pool's level that its provider does not offer.
 pub(crate) fn check_pool_level(from: Level, to: Level) -> Result<()> {
     let ours = |level: Level| level.info().provider == Provider::Plimsoll;
     if from == to || (ours(from) && ours(to)) {
@@ -208,7 +207,7 @@ pub(crate) fn check_pool_level(from: Level, to: Level) -> Result<()> {
     Err(Error::invalid(format!("changing a pool from {from} to {to}"), allowed))
 }
 
-/// Refuses a move of a volume between pools of these levels that their provider does not have.
+/// Refuses a move between pools whose levels do not permit it.
 pub(crate) fn check_move(from: Level, to: Level) -> Result<()> {
     let (provider, other) = (from.info().provider, to.info().provider);
     let allowed = match provider {
@@ -227,7 +226,7 @@ pub(crate) fn check_move(from: Level, to: Level) -> Result<()> {
     Err(Error::invalid(format!("moving a volume from a pool of {from} to one of {to}"), allowed))
 }
 
-/// Whether pool and volume of this level are one and change together.
+/// Whether pool and volume of this level are one object.
 pub(crate) fn is_instance(level: Level) -> bool {
     level.info().is_instance
 }
@@ -242,9 +241,9 @@ pub(crate) fn default_rules(level: Level) -> Vec<ExportRule> {
     }
 }
 
-/// The root directory of a volume of which nothing else is said: that of root, with the provider's mode. Rules of which
-/// nothing is said squash nobody, as at every provider: Azure NetApp Files gives root access, Google's `squashMode` is
-/// `NO_ROOT_SQUASH` where it is not set. So root of an admitted client can write, and can give it to others.
+/// The default root directory: owned by root, with the provider's mode. Default rules squash no user:
+/// Azure NetApp Files gives root access, and Google's `squashMode` is `NO_ROOT_SQUASH` by default.
+/// So root of an admitted client can write, and can change the owner.
 pub fn default_root(level: Level) -> Root {
     let mode = match level.info().provider {
         // learn.microsoft.com/azure/azure-netapp-files/configure-unix-permissions-change-ownership-mode: 0770; the same
@@ -256,7 +255,7 @@ pub fn default_root(level: Level) -> Root {
     Root { mode, uid: 0, gid: 0 }
 }
 
-/// Refuses a new size of a pool with these volumes. By force they may have more bytes than the pool.
+/// Refuses a new size of a pool with these volumes. `force` permits volumes to exceed the pool's bytes.
 pub(crate) fn check_pool_size(pool: &Pool, to: Bytes, volumes: &[Volume], force: bool) -> Result<()> {
     check_totals(&Pool { size: to, ..pool.clone() }, &Totals::of_all(volumes), force)?;
     let declared: Vec<_> = if force { Vec::new() } else { volumes.iter().map(Volume::declared).collect() };
@@ -265,7 +264,7 @@ pub(crate) fn check_pool_size(pool: &Pool, to: Bytes, volumes: &[Volume], force:
 
 /// Refuses a new size of a volume that holds `used` bytes.
 pub(crate) fn check_volume_size(pool: &Pool, volume: &Volume, to: Bytes, used: u64) -> Result<()> {
-    // Whether it may be below its use has been decided.
+    // The caller has already decided whether the size may be below the use.
     let resize = envelope::Resize { to, used: Bytes(used.min(to.0)), lowest: volume.size_lowest };
     Ok(home(pool, volume).check_volume_resize(&volume.declared(), &resize)?)
 }

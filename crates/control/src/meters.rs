@@ -1,4 +1,4 @@
-//! The meters of pools and volumes: made, changed and moved here, asked by the data plane.
+//! The meters of pools and volumes, which the data plane asks.
 
 use crate::error::Result;
 use crate::levels;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use vfs::VolumeId;
 use vfs::qos::{Arbiter, Gate, Pacer};
 
-/// All meters. Pools are known by their row, so that one of the same name made later has a meter of its own.
+/// Pools are known by their row, so that a later pool of the same name gets its own meter.
 pub(crate) struct Meters {
     pacer: Arc<Pacer>,
     pools: HashMap<i64, Arc<Arbiter>>,
@@ -26,8 +26,7 @@ impl Meters {
         Self { pacer, pools: HashMap::new(), gates: HashMap::new() }
     }
 
-    /// Makes the meters say what pool and volume now promise, for calls that wait as well; moves the volume if that is
-    /// another pool. The volume's gate.
+    /// Sets the meters to the limits of pool and volume, also for waiting calls. Moves the volume if its pool changed.
     pub(crate) fn apply(&mut self, pool: &Pool, volume: &Volume) -> Result<Arc<Gate>> {
         let limits = levels::volume_limits(pool, volume)?;
         let arbiter = self.apply_pool(pool)?;
@@ -45,7 +44,7 @@ impl Meters {
         Ok(Arc::clone(&metered.gate))
     }
 
-    /// Makes a pool's own meter say what it now promises.
+    /// Sets a pool's own meter to its limits.
     fn apply_pool(&mut self, pool: &Pool) -> Result<Arc<Arbiter>> {
         let limits = levels::pool_limits(pool)?;
         if let Some(arbiter) = self.pools.get(&pool.row) {
@@ -57,7 +56,7 @@ impl Meters {
         Ok(arbiter)
     }
 
-    /// Forgets a volume; its calls that wait pass.
+    /// Forgets a volume; its waiting calls pass.
     pub(crate) fn forget(&mut self, volume: VolumeId) {
         self.gates.remove(&volume);
     }

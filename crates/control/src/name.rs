@@ -1,22 +1,21 @@
-//! Names of pools, volumes and shares, and labels: checked once, where they come in.
+//! Names of pools, volumes and shares, and labels, checked once on input.
 //!
-//! What is checked here holds for every provider: a name is part of a path and of a line of a log. What a provider allows
-//! besides is checked by its level ([`crate::Error::Invalid`]).
+//! These checks hold for every provider: a name is part of a path and of a log line.
+//! The level checks further restrictions of its provider ([`crate::Error::Invalid`]).
 
 use crate::Error;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Bytes a name may have, whatever the provider.
+/// Bytes of a name, whatever the provider.
 pub const NAME_BYTES_MAX: usize = 255;
-/// Labels of a pool or volume.
 pub const LABELS_MAX: usize = 64;
 /// Bytes of a label's key.
 pub const LABEL_KEY_BYTES_MAX: usize = 512;
 /// Bytes of a label's value.
 pub const LABEL_VALUE_BYTES_MAX: usize = 256;
 
-/// UTF-16 units of the name of a share of SMB.
+/// UTF-16 units of an SMB share's name.
 const SMB_SHARE_UNITS_MAX: usize = 80;
 /// The fault of a name.
 const SMB_SHARE_RESERVED: [char; 14] =
@@ -32,12 +31,11 @@ macro_rules! names {
         pub struct $name(String);
 
         impl $name {
-            /// The name as text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
 
-            /// From the store, where only checked names are.
+            /// Takes a name from the store, which holds only checked names.
             pub(crate) fn stored(text: String) -> Self {
                 Self(text)
             }
@@ -64,7 +62,6 @@ names! {
     VolumeName = "a volume";
     /// The last part of the path that clients mount: GCNV's share name, ANF's creation token.
     ShareName = "a share";
-    /// The name of an API token.
     TokenName = "a token";
 }
 
@@ -84,8 +81,8 @@ impl ShareName {
         self.0.chars().map(upper).collect()
     }
 
-    /// Refuses what cannot name a share of SMB: more characters than `share` has in MS-SMB2 §2.2.9, one that means something
-    /// to clients (MS-FSCC §2.1.6), and the names of pipes and of what the server itself has.
+    /// Refuses names that cannot be an SMB share: longer than MS-SMB2 §2.2.9 permits, with a character
+    /// that clients interpret (MS-FSCC §2.1.6), or the name of a pipe or of a share of the server itself.
     pub(crate) fn check_smb(&self) -> Result<(), Error> {
         let is_long = self.0.encode_utf16().count() > SMB_SHARE_UNITS_MAX;
         let is_own = ["IPC$", "PIPE", "MAILSLOT"].contains(&&*self.folded());
@@ -102,8 +99,8 @@ impl ShareName {
     }
 }
 
-/// Whether a terminal does something else with a character than showing it: control characters, and those of Unicode's
-/// format category (`Cf`), which turn the direction of text around or are invisible.
+/// Whether a terminal interprets the character: control characters, and Unicode's format category (`Cf`),
+/// which is invisible or changes the direction of text.
 pub fn steers_terminal(c: char) -> bool {
     c.is_control()
         || matches!(

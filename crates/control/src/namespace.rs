@@ -1,4 +1,4 @@
-//! From rows to what the data plane reads.
+//! Converts rows to the data plane's exports.
 
 use crate::hosts::Hosts;
 use crate::kind::State;
@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use vfs::{Cidr, Export, Protection};
 
-/// A volume as the data plane has it; `None` if it is not exported.
+/// Returns `None` if the volume is not exported.
 pub(crate) fn export(
     volume: &Volume,
     open: &Arc<vfs::Volume>,
@@ -28,11 +28,9 @@ pub(crate) fn export(
     (is_there && !protocols.is_empty()).then(export)
 }
 
-/// The protocols and addresses at which this process serves volumes.
 pub(crate) struct Serving {
     pub(crate) protocols: Protocols,
     pub(crate) protection: Protection,
-    /// Endpoints without a listener, and the reason.
     pub(crate) not_listening: BTreeMap<IpAddr, String>,
 }
 
@@ -67,7 +65,7 @@ pub(crate) fn warnings(volume: &Volume, hosts: &Hosts, serving: &Serving) -> Vec
     warnings
 }
 
-/// The rule as the data plane has it. There, no clients means everybody: a rule of which no client is known is left out.
+/// A rule without a known client is omitted: in the data plane, an empty list means every client.
 fn served_rule(rule: &ExportRule, served: Protocols, hosts: &Hosts) -> Option<vfs::ExportRule> {
     let ranges = |client: &Client| match client {
         Client::Range(range) => vec![*range],

@@ -8,7 +8,7 @@ use crate::name::{PoolName, VolumeName};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use vfs::sync::{Condvar, Mutex};
 
-/// An object that changes lock. The order of this type is the order of acquisition.
+/// The order of this type is the order of acquisition.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Object {
     Volume(VolumeName),
@@ -17,13 +17,11 @@ pub(crate) enum Object {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// The object stays as it is: several changes can rely on it.
+    /// The object does not change: several changes can rely on it.
     Shared,
-    /// The object changes.
     Exclusive,
 }
 
-/// The objects of one change.
 pub(crate) type Objects = BTreeMap<Object, Mode>;
 
 #[derive(Default)]
@@ -35,7 +33,7 @@ pub(crate) struct ObjectLocks {
 #[derive(Default)]
 struct Queues {
     next_ticket: u64,
-    /// Holders and waiters of each object, in the order in which they came.
+    /// Holders and waiters of each object, in order of arrival.
     each: HashMap<Object, VecDeque<Entry>>,
 }
 
@@ -44,7 +42,7 @@ struct Entry {
     mode: Mode,
 }
 
-/// Locked objects, until it is dropped.
+/// Unlocks its objects when dropped.
 pub(crate) struct Locked<'l> {
     locks: &'l ObjectLocks,
     ticket: u64,
@@ -52,7 +50,7 @@ pub(crate) struct Locked<'l> {
 }
 
 impl ObjectLocks {
-    /// Waits until all these objects are locked.
+    /// Blocks until all these objects are locked.
     pub(crate) fn lock(&self, objects: &Objects) -> Locked<'_> {
         let mut queues = self.queues.lock();
         let ticket = queues.next_ticket;
@@ -77,7 +75,7 @@ impl ObjectLocks {
 }
 
 impl Queues {
-    /// Whether the entry of this ticket holds the object: it is the first, or shared like all before it.
+    /// Whether the entry of this ticket is first, or shared like all entries before it.
     fn is_held(&self, object: &Object, ticket: u64) -> bool {
         let Some(queue) = self.each.get(object) else { return false };
         let mut before = queue.iter().take_while(|entry| entry.ticket != ticket).peekable();
@@ -142,7 +140,7 @@ mod tests {
             while locks.queues.lock().each.values().map(VecDeque::len).max() < Some(3) {
                 std::thread::yield_now();
             }
-            // Its turn is after the exclusive lock, or shared locks could hold that up for ever.
+            // A shared lock queues behind the exclusive one, or shared locks could starve it.
             scope.spawn(move || {
                 let _locked = locks.lock(shared);
                 sender.send("shared").unwrap();

@@ -4,46 +4,42 @@ use crate::kind::Kind;
 use crate::words::words;
 use std::fmt;
 
-/// Finished operations that are remembered; older ones are forgotten.
+/// Retained finished operations; older ones are deleted.
 pub const OPERATIONS_KEPT: u64 = 100_000;
 
 /// The detail of an operation that changed nothing.
 pub(crate) const UNCHANGED: &str = "nothing to change";
 
-/// The author of a change: an API token's name, an operator at the command line, the service itself.
+/// The author of a change: the name of an API token, an operator at the command line, or the service itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Actor(String);
 
-/// On whose behalf a change is made, and on what context.
+/// The actor and the conditions of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangeContext {
     pub actor: Actor,
-    /// Change or remove it only if this is still its version (`If-Match`); `None` whatever it is. What is made anew has none.
+    /// The expected version (`If-Match`); `None` permits any. A new object has no version.
     pub version: Option<u64>,
-    /// Whether an operator insists where that loses no data ([`crate::Error::may_be_forced`]).
+    /// Carries out a change that [`crate::Error::may_be_forced`].
     pub force: bool,
 }
 
-/// An operation's number: later ones are greater.
+/// Later operations have greater ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OperationId(pub u64);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
-    /// Made.
     Create,
-    /// Changed.
     Update,
     Delete,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nothing yet.
     Running,
-    /// Done.
     Succeeded,
-    /// Not done, for this reason.
+    /// The reason of the failure.
     Failed(String),
 }
 
@@ -53,24 +49,21 @@ pub struct Operation {
     pub id: OperationId,
     pub actor: Actor,
     pub verb: Verb,
-    /// To what kind of thing.
+    /// The kind of the object.
     pub kind: Kind,
-    /// The thing's name.
     pub name: String,
-    /// The change in words: `size 1 TiB → 2 TiB`. Empty where the verb says it all.
+    /// The change in words: `size 1 TiB → 2 TiB`. Empty where the verb says everything.
     pub detail: String,
-    /// When it began, in milliseconds since 1970.
+    /// Start time, in milliseconds since 1970.
     pub started_ms: u64,
     pub ended_ms: Option<u64>,
     pub outcome: Outcome,
 }
 
-/// The result of a change, and its record.
+/// The object after a change, and the change's record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangeResult<T> {
-    /// The thing after the change.
     pub value: T,
-    /// The change's record.
     pub operation: Operation,
 }
 
@@ -85,19 +78,19 @@ impl Actor {
 }
 
 impl Operation {
-    /// Whether anything is different since: a repeated request changes nothing.
+    /// Whether the change had an effect: a repeated request changes nothing.
     pub fn has_changed(&self) -> bool {
         self.detail != UNCHANGED
     }
 }
 
 impl ChangeContext {
-    /// No context: whatever the version, without force.
+    /// Any version, without force.
     pub fn by(actor: Actor) -> Self {
         Self { actor, version: None, force: false }
     }
 
-    /// Only if this is still the version.
+    /// Requires this version.
     pub fn at(self, version: u64) -> Self {
         Self { version: Some(version), ..self }
     }

@@ -12,49 +12,40 @@ pub struct Pool {
     pub size: Bytes,
     /// Settings that its level permits: kind of QoS, throughput, operations.
     pub settings: PoolSettings,
-    /// Text attached to it.
     pub labels: Labels,
     /// Grows with every change, for `ETag` and `If-Match`.
     pub version: u64,
-    /// When it was made, in milliseconds since 1970.
+    /// In milliseconds since 1970.
     pub created_ms: u64,
-    /// When it was last changed.
+    /// In milliseconds since 1970.
     pub changed_ms: u64,
 }
 
-/// A pool to create.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewPool {
     pub name: PoolName,
     pub level: Level,
-    /// Capacity that its volumes share.
     pub size: Bytes,
-    /// Settings that its level permits.
     pub settings: PoolSettings,
-    /// Text attached to it.
     pub labels: Labels,
 }
 
 /// Changes of a pool; `None` leaves a property as it is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PoolChange {
-    /// Another service level.
     pub level: Option<Level>,
-    /// Another size.
     pub size: Option<Bytes>,
-    /// Other settings, all of them.
+    /// Replaces all settings.
     pub settings: Option<PoolSettings>,
-    /// Other labels, all of them.
     pub labels: Option<Labels>,
 }
 
 impl NewPool {
-    /// A pool with its level's own settings and no labels.
+    /// A pool with its level's default settings and no labels.
     pub fn new(name: PoolName, level: Level, size: Bytes) -> Self {
         Self { name, level, size, settings: PoolSettings::default(), labels: Labels::new() }
     }
 
-    /// The properties in which `pool` is another.
     pub(crate) fn differs_from(&self, pool: &Pool) -> Vec<&'static str> {
         let differing = [
             ("level", self.level != pool.level),

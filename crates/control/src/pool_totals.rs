@@ -6,27 +6,26 @@ use envelope::{Bytes, BytesPerSecond};
 use std::collections::HashMap;
 use vfs::VolumeId;
 
-/// The totals of all pools with volumes. They follow the store: each change of a volume's row is repeated here.
+/// The totals of all pools with volumes. The caller repeats each change of a volume's row here.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct PoolTotals {
     pools: HashMap<i64, Totals>,
     volumes: HashMap<VolumeId, Share>,
-    /// Capacity that unfinished changes would release. Other volumes cannot use it yet, because a change that fails needs it again.
+    /// Capacity that unfinished changes would release. It stays reserved, because a failed change needs it again.
     unreleased: HashMap<VolumeId, Share>,
 }
 
-/// The totals of some volumes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Totals {
     volumes: u64,
     bytes: u128,
-    /// Volumes without a level of their own: they share the limits of their pool's level.
+    /// Volumes without their own level: they share the limits of the pool's level.
     of_level: u64,
     level_bytes: u128,
     throughput: u128,
 }
 
-/// The part of a pool's totals that is one volume's.
+/// The part of a pool's totals that belongs to one volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Share {
     pool: i64,
@@ -40,7 +39,7 @@ impl PoolTotals {
         totals
     }
 
-    /// Counts a new volume, or one whose change is finished.
+    /// Counts a new volume, or one whose change has finished.
     pub(crate) fn set(&mut self, volume: &Volume) {
         self.remove(volume.id);
         let share = Share { pool: volume.pool_row, totals: Totals::of(volume) };
@@ -48,7 +47,7 @@ impl PoolTotals {
         self.add(&share);
     }
 
-    /// Counts a volume as it will be, and until [`Self::set`] the capacity that its change will release.
+    /// Counts a volume as it will be, and retains the released capacity until [`Self::set`].
     pub(crate) fn begin_change(&mut self, before: &Volume, after: &Volume) {
         self.set(after);
         let (old, new) = (Totals::of(before), Totals::of(after));
@@ -71,7 +70,7 @@ impl PoolTotals {
         }
     }
 
-    /// The volumes of `pool` as they would be with `volume`, new or changed.
+    /// Totals of `pool` as if `volume`, new or changed, were in it.
     pub(crate) fn with(&self, pool: &Pool, volume: &Volume) -> Totals {
         let mut totals = self.pools.get(&pool.row).copied().unwrap_or_default();
         for share in [self.volumes.get(&volume.id), self.unreleased.get(&volume.id)].into_iter().flatten() {

@@ -4,11 +4,10 @@ use crate::Error;
 use envelope::Protocol;
 use std::fmt;
 
-/// A set of protocols.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Protocols(u8);
 
-/// Every protocol, its bit by its place, and its name in texts.
+/// Each protocol at the position of its bit, with its name in texts.
 const ALL: [(Protocol, &str); 5] = [
     (Protocol::NfsV3, "nfsv3"),
     (Protocol::NfsV40, "nfsv4.0"),
@@ -30,21 +29,18 @@ fn bit(protocol: Protocol) -> u8 {
 }
 
 impl Protocols {
-    /// NFSv3 alone.
     pub const NFS_V3: Self = Self(1);
-    /// Every protocol there is.
     pub const ALL: Self = Self(31);
 
-    /// All versions of NFS.
+    /// All versions of NFS, but not SMB.
     pub const NFS: Self = Self(23);
 
-    /// Returns the set as the data plane knows it: the numbers are those that servers have (`nfs`: versions 3, 4.1, 4.2, SMB, and
-    /// version 4.0).
+    /// The bits are equal to the data plane's: NFS 3, 4.1, 4.2, SMB, and NFS 4.0.
     pub fn ids(self) -> vfs::ProtocolSet {
         vfs::ProtocolSet::from_bits(self.0)
     }
 
-    /// Those that any of these rules lets somebody in over.
+    /// Protocols over which at least one rule admits clients.
     pub fn from_rules(rules: &[vfs::ExportRule]) -> Self {
         let allows = |&protocol: &Protocol| {
             let id = vfs::ProtocolId(u8::try_from(bit(protocol).trailing_zeros()).unwrap_or(u8::MAX));
@@ -53,34 +49,28 @@ impl Protocols {
         Self::ALL.iter().filter(allows).collect()
     }
 
-    /// Whether `protocol` is among them.
     pub fn contains(self, protocol: Protocol) -> bool {
         self.0 & bit(protocol) != 0
     }
 
-    /// Whether all of `others` are among them.
     pub fn include(self, others: Self) -> bool {
         self.0 & others.0 == others.0
     }
 
-    /// Those that are in both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    /// Those that are not among `others`.
     #[must_use]
     pub fn without(self, others: Self) -> Self {
         Self(self.0 & !others.0)
     }
 
-    /// Whether there is none.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Each of them.
     pub fn iter(self) -> impl Iterator<Item = Protocol> {
         ALL.into_iter().map(|(protocol, _)| protocol).filter(move |&protocol| self.contains(protocol))
     }
@@ -102,7 +92,6 @@ impl fmt::Display for Protocols {
 impl std::str::FromStr for Protocols {
     type Err = Error;
 
-    /// Names with commas between them.
     fn from_str(text: &str) -> Result<Self, Error> {
         let named = |name: &str| ALL.iter().find(|(_, known)| *known == name).map(|(protocol, _)| *protocol);
         let protocols = text.split(',').map(str::trim).filter(|name| !name.is_empty()).map(|name| {

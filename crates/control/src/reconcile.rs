@@ -1,8 +1,9 @@
-//! At the start: store, storage and data plane are made to agree, whatever the last run was doing when it ended.
+//! Reconciles store, storage and data plane at the start, whatever the last run was doing when it ended.
 //!
-//! What was begun is finished, creations and removals alike, because the intent is in the store before anything is done and
-//! each step on storage can be repeated. Storage that no row knows is reported and left alone; a row whose storage does not
-//! open is reported and not served, never given new, empty storage: its disk may only be missing today.
+//! Each unfinished creation or removal is finished: its intent is in the store before storage changes,
+//! and each step on storage can be repeated. Storage without a row is reported and left alone.
+//! A row whose storage does not open is reported and not served. It never gets new, empty storage:
+//! its disk may only be missing today.
 
 use crate::error::{Error, Result};
 use crate::kind::{Kind, State};
@@ -50,8 +51,8 @@ impl Service {
         Ok(())
     }
 
-    /// Volumes in the order in which they are opened: after a crash some must be counted before they can be changed, and small
-    /// ones shall not wait for large ones. What holds nothing that is known comes first.
+    /// Orders volumes for opening: some need a count after a crash, and small ones must not wait for large ones.
+    /// Volumes of unknown use come first.
     fn smallest_first(&self, mut volumes: Vec<Volume>) -> Vec<Volume> {
         volumes.sort_by_cached_key(|volume| {
             let usage = self.dependencies.provisioner.usage(volume.id).unwrap_or_default();
@@ -60,9 +61,8 @@ impl Service {
         volumes
     }
 
-    /// Opens the storage of an existing volume.
     fn open_existing(&self, PoolAndVolume { pool, volume }: PoolAndVolume) -> FsResult<()> {
-        // The catalog once took these settings and may take them no longer. Without its limits a volume is not served.
+        // A later catalog can refuse these settings. A volume without limits is not served.
         let gate = self.state().meters.apply(&pool, &volume).map_err(|_| FsError::Invalid)?;
         let served = self.open_storage(&volume, gate, self.dependencies.grace.clone())?;
         self.dependencies.provisioner.set_capacity(volume.id, levels::capacity(&pool, &volume))?;
@@ -72,7 +72,6 @@ impl Service {
         Ok(())
     }
 
-    /// Finishes an unfinished change of a volume.
     pub(crate) fn finish(&self, volume: Volume) -> Result<()> {
         let pool = self.pool(&volume.pool)?;
         let verb = match volume.state {
@@ -94,7 +93,7 @@ impl Service {
         }
     }
 
-    /// Returns the record of an unfinished change. A failed removal ended its record and gets a new one.
+    /// A failed removal ended its record, so it gets a new one.
     fn resume_operation(&self, volume: &Volume, verb: Verb) -> Result<Operation> {
         let name = volume.name.as_str();
         let running = self.read(|store| Ok(store::operation::running(store, Kind::Volume, name)?))?;

@@ -10,58 +10,54 @@ use vfs::namespace::ANONYMOUS_ID;
 use vfs::namespace::BadCidr;
 use vfs::{Cidr, Protection, Squash};
 
-/// Bytes of a rule's clients as text.
+/// Bytes of a rule's client list, as text.
 pub(crate) const CLIENTS_BYTES_MAX: usize = 4096;
 
-/// One line of a volume's export policy. The first whose clients and protocols match decides; whom no rule matches may not
-/// mount.
+/// One line of a volume's export policy. The first line whose clients and protocols match decides.
+/// A client that no line matches may not mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportRule {
-    /// Clients; never empty.
     pub clients: Clients,
     pub access: Access,
-    /// Identities that the anonymous user replaces.
+    /// Identities that become the anonymous user.
     pub squash: Squash,
-    /// The user whom squashed callers become.
+    /// The uid of squashed callers.
     pub anonymous_uid: u32,
-    /// Their group.
+    /// The gid of squashed callers.
     pub anonymous_gid: u32,
-    /// Over which of the volume's protocols.
+    /// Protocols of the volume that the rule applies to.
     pub protocols: Protocols,
-    /// The least protection of their connections.
+    /// The minimum protection of connections.
     pub protection: Protection,
 }
 
-/// Access of clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Access {
-    /// Read and write, as far as the files' permissions go.
+    /// The files' permissions still apply.
     #[default]
     ReadWrite,
     ReadOnly,
-    /// Nothing, not even mount, whatever later rules say.
+    /// Refuses also to mount, whatever later rules say.
     NoAccess,
 }
 
-/// A list of clients, shown as it was written.
+/// A list of clients that keeps its text as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clients {
     text: String,
     each: Vec<Client>,
 }
 
-/// A client or a range of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Client {
     /// An address, or a range of addresses.
     Range(Cidr),
-    /// A host, by the name whose addresses are looked up.
     Host(String),
 }
 
 words!(Access: ReadWrite = "rw", ReadOnly = "ro", NoAccess = "none");
 
-/// The word for whose identity is replaced, as the store keeps it.
+/// The word of the store for an identity mapping.
 pub(crate) fn squash_word(squash: Squash) -> &'static str {
     match squash {
         Squash::Root => "root",
@@ -70,12 +66,12 @@ pub(crate) fn squash_word(squash: Squash) -> &'static str {
     }
 }
 
-/// The meaning of [`squash_word`].
+/// The inverse of [`squash_word`].
 pub(crate) fn squash_of(word: &str) -> Option<Squash> {
     [Squash::Root, Squash::All, Squash::None].into_iter().find(|&squash| squash_word(squash) == word)
 }
 
-/// The word for how a connection must be protected, as the store keeps it.
+/// The word of the store for a connection's protection.
 pub(crate) fn protection_word(protection: Protection) -> &'static str {
     match protection {
         Protection::Plain => "any",
@@ -84,7 +80,7 @@ pub(crate) fn protection_word(protection: Protection) -> &'static str {
     }
 }
 
-/// Options that a service has to be started with, so that connections can have this protection.
+/// The start options of the service that this protection needs.
 pub(crate) fn missing_for(protection: Protection) -> &'static str {
     match protection {
         Protection::Plain | Protection::Encrypted => "a certificate: --tls-cert and --tls-key",
@@ -92,13 +88,13 @@ pub(crate) fn missing_for(protection: Protection) -> &'static str {
     }
 }
 
-/// The meaning of [`protection_word`].
+/// The inverse of [`protection_word`].
 pub(crate) fn protection_of(word: &str) -> Option<Protection> {
     let all = [Protection::Plain, Protection::Encrypted, Protection::Verified];
     all.into_iter().find(|&protection| protection_word(protection) == word)
 }
 
-/// Refuses a number that is no user and no group.
+/// Refuses a number that is not a valid uid or gid.
 pub(crate) fn check_id(what: &str, id: u32, of: &str) -> Result<(), Error> {
     if id != INVALID_ID {
         return Ok(());
@@ -107,7 +103,7 @@ pub(crate) fn check_id(what: &str, id: u32, of: &str) -> Result<(), Error> {
 }
 
 impl ExportRule {
-    /// Read and write over every protocol, nobody squashed: the providers' own default ([`crate::default_root`]).
+    /// Read and write over every protocol without squashing: the providers' default ([`crate::default_root`]).
     pub fn for_clients(clients: Clients) -> Self {
         Self {
             clients,
@@ -120,8 +116,8 @@ impl ExportRule {
         }
     }
 
-    /// Whether anybody can mount by it over these protocols, where connections of NFS have no more protection than this. Those of SMB
-    /// are always encrypted where that is asked for, and show no certificate.
+    /// Whether a client can mount by this rule. `protection` is that of NFS connections;
+    /// SMB connections can always be encrypted and never show a certificate.
     pub(crate) fn is_reachable(&self, protocols: Protocols, protection: Protection) -> bool {
         let protocols = self.protocols.and(protocols);
         let reaches = |protocol| match protocol {
@@ -132,7 +128,7 @@ impl ExportRule {
         is_for_nobody || protocols.iter().any(|protocol| reaches(protocol) >= self.protection)
     }
 
-    /// Refuses to make anybody a user or a group that is none.
+    /// Refuses an anonymous uid or gid that is not valid.
     pub(crate) fn check_ids(&self) -> Result<(), Error> {
         check_id("the anonymous user", self.anonymous_uid, "of an export rule")?;
         check_id("the anonymous group", self.anonymous_gid, "of an export rule")
@@ -140,12 +136,11 @@ impl ExportRule {
 }
 
 impl Clients {
-    /// Each of them.
     pub fn iter(&self) -> impl Iterator<Item = &Client> {
         self.each.iter()
     }
 
-    /// Clients as they were stored. What is refused today was accepted before, and was nobody: it still is.
+    /// Takes a list from the store. Earlier versions accepted invalid entries, which match no client.
     pub(crate) fn stored(text: String) -> Result<Self, Error> {
         let is_nobody = |part: &str| matches!(part.parse::<Cidr>(), Err(BadCidr::Mixed(_)));
         let parts = text.split(',').map(str::trim).filter(|part| !is_nobody(part));
@@ -153,7 +148,6 @@ impl Clients {
         Ok(Self { text, each })
     }
 
-    /// The hosts among them.
     pub(crate) fn hosts(&self) -> impl Iterator<Item = &str> {
         self.each.iter().filter_map(|client| match client {
             Client::Host(name) => Some(name.as_str()),
@@ -165,7 +159,7 @@ impl Clients {
 impl std::str::FromStr for Clients {
     type Err = Error;
 
-    /// Addresses, ranges and host names with commas between them.
+    /// Parses addresses, ranges and host names separated by commas.
     fn from_str(text: &str) -> Result<Self, Error> {
         let no_clients = || Error::invalid("a rule for no clients", "addresses, ranges or host names");
         if text.len() > CLIENTS_BYTES_MAX {
@@ -203,7 +197,7 @@ impl std::str::FromStr for Client {
     }
 }
 
-/// Whether `text` can be a host's name (RFC 1123 §2.1): something with a letter, or a mistyped address would be a name.
+/// RFC 1123 §2.1. A letter is required, or a mistyped address would be a name.
 fn is_host(text: &str) -> bool {
     let label = |label: &str| {
         let inside = label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');

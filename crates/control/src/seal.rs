@@ -1,7 +1,7 @@
-//! NT hashes as the store has them: sealed with a key that is in a file of its own.
+//! NT hashes as the store has them: sealed with a key in a separate file.
 //!
-//! Whoever logs in with NTLM proves to know the NT hash, so the service must have it, and whoever steals it can log in. A copy of
-//! the store without the key says nothing of it (`docs/decisions/0039-users.md`).
+//! NTLM proves knowledge of the NT hash, so the service needs it, and a stolen hash is enough to log in.
+//! A copy of the store without the key reveals no hash (`docs/decisions/0039-users.md`).
 
 use crate::error::Result;
 use crate::key_file::KeyFile;
@@ -10,25 +10,22 @@ use identity::NtHash;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use std::path::Path;
 
-/// The file of the key in the data directory.
 pub(crate) const KEY_FILE: &str = "users.key";
 const KEY_BYTES: usize = 32;
 
-/// Seals and opens hashes of passwords.
 pub(crate) struct Seal(LessSafeKey);
 
-/// The file of the key, which may not exist yet.
 pub(crate) fn key_file(dir: &Path) -> KeyFile<KEY_BYTES> {
     KeyFile::new(dir.join(KEY_FILE), "whoever has it and the store can log in as any user")
 }
 
 impl Seal {
-    /// The one whose key is in `dir`, if there is a key.
+    /// Returns `None` if `dir` has no key.
     pub(crate) fn find(dir: &Path) -> Result<Option<Self>> {
         key_file(dir).read()?.map(Self::new).transpose()
     }
 
-    /// The one whose key is in `dir`, made now if there is none.
+    /// Creates a key if `dir` has none.
     pub(crate) fn find_or_make(dir: &Path, random: impl FnOnce(&mut [u8])) -> Result<Self> {
         Self::new(key_file(dir).read_or_make(random)?)
     }
@@ -38,7 +35,7 @@ impl Seal {
         Ok(Self(LessSafeKey::new(key)))
     }
 
-    /// The hash of the user `name`: a nonce, then the sealed hash, then the tag. `random` must never give the same twice.
+    /// The result is a nonce, the sealed hash and the tag. `random` must never return the same nonce twice.
     pub(crate) fn seal(&self, name: &str, hash: &NtHash, random: impl FnOnce(&mut [u8])) -> Result<Vec<u8>> {
         let mut nonce = [0; NONCE_LEN];
         random(&mut nonce);
@@ -52,7 +49,7 @@ impl Seal {
         Ok([&nonce, &sealed[..], tag.as_ref()].concat())
     }
 
-    /// Opens a hash that [`Seal::seal`] sealed for this user with this key.
+    /// Returns `None` unless [`Seal::seal`] sealed it for this user with this key.
     pub(crate) fn open(&self, name: &str, sealed: &[u8]) -> Option<NtHash> {
         let (&nonce, sealed) = sealed.split_first_chunk::<NONCE_LEN>()?;
         let mut opened = sealed.to_vec();
@@ -62,7 +59,7 @@ impl Seal {
     }
 }
 
-/// The data that a sealed hash is bound to: the hash of one user does not open for another.
+/// The additional data of the seal: the hash of one user does not open for another.
 fn bound_to(name: &str) -> Vec<u8> {
     [b"plimsoll nt hash 1\0", name.as_bytes()].concat()
 }
@@ -91,7 +88,7 @@ mod tests {
         assert!(again[12..28] != sealed[12..28], "the same password is another text each time");
     }
 
-    /// Stores must outlive this code: NIST's AES-256-GCM, checked with another implementation.
+    /// NIST's AES-256-GCM, checked with another implementation: a store outlives this code.
     #[test]
     fn sealed_hash_opens_with_known_answer() {
         let seal = Seal::new([7; 32]).unwrap();

@@ -4,7 +4,6 @@ use envelope::Shaping;
 use std::sync::Arc;
 use vfs::qos::{MIX_STEPS, Mix};
 
-/// The curve, sampled at each percent of reads.
 pub(crate) fn mix(shaping: Shaping) -> Arc<Mix> {
     const PICOSECONDS: u64 = 1_000_000_000_000;
     let mut picoseconds_per_byte = [0; MIX_STEPS];

@@ -5,7 +5,6 @@ use std::fmt;
 use std::str::FromStr;
 use vfs::ShareSettings;
 
-/// A setting of a share.
 #[derive(Debug)]
 pub struct SmbSetting {
     pub name: &'static str,
@@ -14,29 +13,23 @@ pub struct SmbSetting {
 
 #[derive(Debug)]
 enum Kind {
-    /// The word for off, and that for on.
+    /// The words for off and on.
     Switch([&'static str; 2], fn(&mut ShareSettings) -> &mut bool),
     /// A mode in octal digits.
     Mode(Modes, fn(&mut ShareSettings) -> &mut u32),
 }
 
-/// Modes that a setting takes.
 #[derive(Debug)]
 struct Modes {
-    /// Bits that it has: without them, the user who makes an object could not use it.
+    /// Required bits: without them, the user who creates an object could not use it.
     always: u32,
-    /// Bits that it may have.
     possible: u32,
-    /// Allowed values, in words.
     allowed: &'static str,
 }
 
-/// Value of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SmbValue {
-    /// On or off.
     Switch(bool),
-    /// Permission bits.
     Mode(u32),
 }
 
@@ -53,7 +46,7 @@ const OF_DIRECTORIES: Modes = Modes {
     allowed: "three or four octal digits with all of 0700 and nothing beyond 3777, as in 2770",
 };
 
-/// All of them.
+/// All settings, in the order of output.
 pub static SMB_SETTINGS: [SmbSetting; 10] = [
     switch("encryption", OFF_OR_REQUIRED, |of| &mut of.encryption),
     switch("signing", OFF_OR_REQUIRED, |of| &mut of.signing),
@@ -67,9 +60,7 @@ pub static SMB_SETTINGS: [SmbSetting; 10] = [
     SmbSetting { name: DIRECTORY_MODE, kind: Kind::Mode(OF_DIRECTORIES, |of| &mut of.directory_mode) },
 ];
 
-/// Name of the setting for modes of files.
 pub const CREATE_MODE: &str = "create-mode";
-/// Name of the setting for modes of directories.
 pub const DIRECTORY_MODE: &str = "directory-mode";
 
 const fn switch(
@@ -87,12 +78,12 @@ pub struct SmbAssignment {
     value: SmbValue,
 }
 
-/// Settings of a share that are written as their names and words, as far as they are not the default.
+/// Parsed from and shown as `name=word` pairs; defaults are omitted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SmbSettings(pub ShareSettings);
 
 impl SmbSetting {
-    /// Returns the value in `of`.
+    /// Returns the setting's value in `of`.
     pub fn value(&self, mut of: ShareSettings) -> SmbValue {
         match self.kind {
             Kind::Switch(_, field) => SmbValue::Switch(*field(&mut of)),
@@ -132,7 +123,6 @@ impl SmbSetting {
 }
 
 impl SmbAssignment {
-    /// A value for the setting of this name.
     pub fn new(name: &str, word: &str) -> Result<Self, Error> {
         let setting = SMB_SETTINGS.iter().find(|setting| setting.name == name).ok_or_else(|| {
             let names: Vec<&str> = SMB_SETTINGS.iter().map(|setting| setting.name).collect();
@@ -144,22 +134,19 @@ impl SmbAssignment {
         Ok(Self { setting, value: value.ok_or_else(wrong)? })
     }
 
-    /// Name of the setting.
     pub fn name(&self) -> &'static str {
         self.setting.name
     }
 
-    /// Value that it gets.
     pub fn value(&self) -> SmbValue {
         self.value
     }
 
-    /// Sets it in `settings`.
     pub fn apply(&self, settings: &mut ShareSettings) {
         match (&self.setting.kind, self.value) {
             (Kind::Switch(_, field), SmbValue::Switch(is_on)) => *field(settings) = is_on,
             (Kind::Mode(_, field), SmbValue::Mode(mode)) => *field(settings) = mode,
-            // Values are parsed by their settings.
+            // The setting's parser makes the value, so the kinds always agree.
             (Kind::Switch(..), SmbValue::Mode(_)) | (Kind::Mode(..), SmbValue::Switch(_)) => {}
         }
     }

@@ -1,22 +1,21 @@
-//! Tokens with which programs speak to the API: shown once, kept as a digest.
+//! Tokens of the API: each is shown once and stored as a digest.
 
 use crate::name::TokenName;
 use crate::words::words;
 use sha2::{Digest, Sha256};
 
-/// Tokens there may be.
+/// Tokens, at most.
 pub const TOKENS_MAX: usize = 1000;
-/// The use of a token is noted at most this often, so that calls of the API do not each write to the disk.
+/// The minimum interval between two writes of a token's last use, so that API calls do not each write to the disk.
 pub(crate) const USED_STEP_MS: u64 = 60_000;
 
-/// Permissions of a token; each role includes the previous ones.
+/// Permissions of a token. Each role includes the previous ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
-    /// Look.
     Read,
     /// Change pools, volumes and their rules.
     Operate,
-    /// Make and revoke tokens, users and groups too.
+    /// Also make and revoke tokens, users and groups.
     Admin,
 }
 
@@ -31,19 +30,19 @@ impl std::str::FromStr for Role {
     }
 }
 
-/// A token, without its secret.
+/// A token without its secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
     /// Also the [`crate::Actor`] of changes made with it.
     pub name: TokenName,
     pub role: Role,
-    /// When it was made, in milliseconds since 1970.
+    /// In milliseconds since 1970.
     pub created_ms: u64,
-    /// When it was last used, to the minute.
+    /// In milliseconds since 1970, accurate to one minute.
     pub used_ms: Option<u64>,
 }
 
-/// A token itself, to be shown once. It has no `Debug`, so that it gets into no log by accident.
+/// The secret of a token, shown once. It has no `Debug`, so that no log contains it by accident.
 pub struct Secret(String);
 
 /// The SHA-256 of a token.
@@ -51,7 +50,6 @@ pub struct Secret(String);
 pub(crate) struct Fingerprint(pub(crate) [u8; 32]);
 
 impl Secret {
-    /// A token of these random bytes.
     pub(crate) fn new(random: [u8; 32]) -> Self {
         use std::fmt::Write;
         let mut text = "plimsoll_".to_owned();
@@ -72,7 +70,7 @@ impl Fingerprint {
         Self(Sha256::digest(token.as_bytes()).into())
     }
 
-    /// Whether both are the same, in a time that does not depend on where they differ.
+    /// Compares in a time that does not depend on the difference.
     pub(crate) fn is(&self, other: &Self) -> bool {
         let differing = self.0.iter().zip(&other.0).fold(0, |differing, (a, b)| differing | (a ^ b));
         std::hint::black_box(differing) == 0

@@ -16,108 +16,89 @@ pub struct Volume {
     pub name: VolumeName,
     /// The path that clients mount, without the `/`.
     pub share: ShareName,
-    /// The pool whose capacity it takes.
+    /// The pool that provides the capacity.
     pub pool: PoolName,
     pub(crate) pool_row: i64,
-    /// Service level, if its pool leaves the level to it.
+    /// Set only in pools that leave the level to their volumes.
     pub level: Option<Level>,
-    /// Capacity.
     pub size: Bytes,
-    /// The least that it ever could hold: large volumes of ANF grow from there.
+    /// The smallest size since creation: large volumes of ANF grow from it.
     pub(crate) size_lowest: Bytes,
-    /// Settings that its level permits: throughput, a shape, whether it is large.
+    /// Settings that its level permits: throughput, shape, large volume.
     pub settings: VolumeSettings,
-    /// Over which protocols it is served.
     pub protocols: Protocols,
-    /// Settings as an SMB share.
     pub smb: SmbSettings,
-    /// Mode and owner its root directory was given; clients may have changed them since.
+    /// Initial mode and owner of the root directory; clients may have changed them since.
     pub root: Root,
-    /// Whether the root directory is still to be given them.
+    /// Whether the storage still has to apply `root`.
     pub(crate) root_due: bool,
-    /// Durability of acknowledged changes.
     pub durability: Durability,
-    /// The permissions that decide about access to its files.
     pub security_style: SecurityStyle,
-    /// Export rules; the first rule that matches decides.
+    /// The first rule that matches decides.
     pub rules: Vec<ExportRule>,
-    /// Addresses at which it is served besides the service's own.
     pub endpoints: Vec<IpAddr>,
-    /// Text attached to it.
     pub labels: Labels,
-    /// Whether it is there.
     pub state: State,
     /// Grows with every change, for `ETag` and `If-Match`.
     pub version: u64,
-    /// When it was made, in milliseconds since 1970.
+    /// In milliseconds since 1970.
     pub created_ms: u64,
-    /// When it was last changed.
+    /// In milliseconds since 1970.
     pub changed_ms: u64,
 }
 
-/// A volume to create. `None` leaves a property open: the default for a new volume, any value
-/// it is for one that is there already.
+/// A volume to create. `None` selects the default for a new volume and matches any value of an existing one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewVolume {
     pub name: VolumeName,
-    /// The pool whose capacity it takes.
     pub pool: PoolName,
-    /// Capacity.
     pub size: Bytes,
-    /// The path that clients mount, without the `/`; by default its name.
+    /// The volume's name by default.
     pub share: Option<ShareName>,
-    /// Service level, in pools that leave the level to their volumes.
+    /// Only in pools that leave the level to their volumes.
     pub level: Option<Level>,
-    /// Settings that its level permits.
     pub settings: VolumeSettings,
-    /// Over which protocols it is served; by default NFSv3.
+    /// NFSv3 by default.
     pub protocols: Option<Protocols>,
-    /// Settings as an SMB share; by default [`SmbSettings::default`].
+    /// [`SmbSettings::default`] by default.
     pub smb: Option<SmbSettings>,
-    /// Mode and owner of its root directory; by default [`crate::default_root`].
+    /// [`crate::default_root`] by default.
     pub root: Option<Root>,
-    /// Durability of acknowledged changes; by default [`Durability::Sync`]. It never changes.
+    /// [`Durability::Sync`] by default. It never changes.
     pub durability: Option<Durability>,
-    /// The permissions that decide about access to its files; by default mode bits. It never changes.
+    /// Mode bits by default. It never changes.
     pub security_style: Option<SecurityStyle>,
-    /// Export rules; by default the provider's default policy.
+    /// The provider's default policy by default.
     pub rules: Option<Vec<ExportRule>>,
-    /// Addresses at which it is served besides the service's own; by default none.
     pub endpoints: Option<Vec<IpAddr>>,
-    /// Text attached to it.
     pub labels: Labels,
 }
 
 /// Changes of a volume; `None` leaves a property as it is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct VolumeChange {
-    /// Another pool, perhaps of another level.
     pub pool: Option<PoolName>,
-    /// Another size.
     pub size: Option<Bytes>,
-    /// Another path.
     pub share: Option<ShareName>,
-    /// Another level of its own; `Some(None)` for that of its pool.
+    /// `Some(None)` selects the pool's level.
     pub level: Option<Option<Level>>,
-    /// Other settings, all of them.
+    /// Replaces all settings.
     pub settings: Option<VolumeSettings>,
-    /// Other protocols, all of them.
     pub protocols: Option<Protocols>,
-    /// Other settings as a share, all of them.
+    /// Replaces all settings.
     pub smb: Option<SmbSettings>,
-    /// Another mode and owner of the root directory.
     pub root: Option<Root>,
-    /// Other rules, all of them.
+    /// Replaces all rules.
     pub rules: Option<Vec<ExportRule>>,
-    /// Other endpoints, all of them.
+    /// Replaces all endpoints.
     pub endpoints: Option<Vec<IpAddr>>,
-    /// Other labels, all of them.
+    /// Replaces all labels.
     pub labels: Option<Labels>,
 }
 
 impl Volume {
-    /// The protocols over which it can be mounted: its own as far as they are `served` and any of its rules allows them.
-    /// Without rules nobody may mount it yet, and they are those that rules to come may allow.
+    /// Protocols of the volume that this process serves and that at least one rule admits.
+    /// A volume without rules has those that later rules may admit.
     pub fn mountable(&self, served: Protocols) -> Protocols {
         let lets_in = |rule: &&ExportRule| rule.access != Access::NoAccess;
         let allowed = self.rules.iter().filter(lets_in).flat_map(|rule| rule.protocols.iter()).collect();
@@ -127,7 +108,7 @@ impl Volume {
 }
 
 impl NewVolume {
-    /// A volume with nothing set but what it must have.
+    /// A volume with its required properties alone.
     pub fn new(name: VolumeName, pool: PoolName, size: Bytes) -> Self {
         Self {
             name,
@@ -147,7 +128,7 @@ impl NewVolume {
         }
     }
 
-    /// The properties in which `volume` is another. What is left open is not compared.
+    /// Properties that differ from `volume`. Omitted properties are not compared.
     pub(crate) fn differs_from(&self, volume: &Volume) -> Vec<&'static str> {
         fn other<T: PartialEq>(wanted: Option<&T>, found: &T) -> bool {
             wanted.is_some_and(|wanted| wanted != found)
@@ -170,7 +151,6 @@ impl NewVolume {
     }
 }
 
-/// Addresses in words.
 fn listed(addresses: &[IpAddr]) -> String {
     if addresses.is_empty() {
         return "none".to_owned();
@@ -178,7 +158,7 @@ fn listed(addresses: &[IpAddr]) -> String {
     addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// The names of what is so.
+/// Returns the names whose flag is set.
 pub(crate) fn those<const N: usize>(named: [(&'static str, bool); N]) -> Vec<&'static str> {
     named.into_iter().filter(|(_, is_so)| *is_so).map(|(name, _)| name).collect()
 }
@@ -189,7 +169,6 @@ impl Volume {
         envelope::Volume { size: self.size, settings: self.settings.clone() }
     }
 
-    /// The path that clients mount.
     pub fn path(&self) -> String {
         format!("/{}", self.share)
     }
@@ -208,7 +187,7 @@ impl Volume {
             protocols: new(change.protocols.as_ref(), &self.protocols),
             smb: new(change.smb.as_ref(), &self.smb),
             root: new(change.root.as_ref(), &self.root),
-            // A wish for the mode it was given is a wish too: clients may have changed it since.
+            // Clients may have changed the mode since, so an equal mode is applied again.
             root_due: change.root.is_some(),
             rules: new(change.rules.as_ref(), &self.rules),
             endpoints: new(change.endpoints.as_ref(), &self.endpoints),

@@ -12,80 +12,71 @@ use vfs::{FsError, Protection, VolumeId};
 /// A condition that works, but perhaps not as the operator expects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Warning {
-    /// The disk has no room left.
     DiskFull,
-    /// All pools together promise more than the disk has.
+    /// The pools together promise more than the disk has.
     OverDisk {
         /// Bytes of all pools.
         promised: Bytes,
         disk: Bytes,
     },
-    /// The volumes of a pool were given more than it has.
+    /// The volumes of a pool are larger than the pool.
     OverPool {
         pool: PoolName,
         size: Bytes,
-        /// Bytes of its volumes.
         taken: Bytes,
     },
-    /// There is storage of which the store knows nothing. It is left alone.
+    /// Storage without a row in the store. The service leaves it alone.
     OrphanedStorage {
-        /// The number of the volume it belonged to.
+        /// The id of the volume that the storage belonged to.
         volume: VolumeId,
     },
     /// A volume is not served, because its storage does not open.
     NotOpened {
         volume: VolumeName,
-        /// Why.
         error: FsError,
     },
     /// A volume can be read but not changed, because what it holds could not be counted after a crash.
     NotCounted {
         volume: VolumeName,
-        /// Why.
         error: FsError,
     },
     /// A change that an earlier run began could not be finished; the next start tries again.
     Unfinished {
         volume: VolumeName,
-        /// Why.
         reason: String,
     },
     /// A volume has no rule: no client can mount it.
-    NoRules { volume: VolumeName },
+    NoRules {
+        volume: VolumeName,
+    },
     /// A volume is not served over some of its protocols.
     NotServed {
         volume: VolumeName,
-        /// Those.
         protocols: Protocols,
     },
     /// A rule asks for more protection than connections have: no client can mount by it.
     Unprotected {
         volume: VolumeName,
-        /// Clients that the rule is for.
         clients: String,
-        /// Protection that it asks for.
         protection: Protection,
     },
     /// A volume is not served at one of its endpoints.
     EndpointDown {
         volume: VolumeName,
         address: IpAddr,
-        /// Why.
         reason: String,
     },
     /// Users cannot log in, because their passwords were sealed with another key.
     UnreadablePasswords {
         users: usize,
-        /// The file of the key.
         key: PathBuf,
     },
     /// A rule names a host whose addresses could not be looked up.
     UnknownHost {
         volume: VolumeName,
         host: String,
-        /// Why.
         reason: String,
-        /// Whether addresses of an earlier look-up still hold; else the rule matches no client by that name.
+        /// Whether the addresses of an earlier look-up still apply; if not, the rule matches no client by that name.
         has_addresses: bool,
     },
 }
@@ -98,7 +89,7 @@ impl fmt::Display for Warning {
                  or elsewhere on the disk, or enlarge the disk",
             ),
             Self::OverDisk { promised, disk } => {
-                // Disks are of no round size; to the GiB is exact enough.
+                // The size of a disk is not round; a GiB is exact enough.
                 let disk = if disk.0 >> 30 > 0 { Bytes(disk.0 >> 30 << 30) } else { *disk };
                 write!(
                     f,

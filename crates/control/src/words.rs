@@ -1,17 +1,16 @@
-//! Enumerations that the store and people know by a word for each variant.
+//! Enumerations with a word for each variant, in the store and in texts.
 
-/// Converts an enumeration's variants to words and back.
 macro_rules! words {
     ($name:ident: $($variant:ident = $word:literal),*) => {
         impl $name {
-            /// In one word, as the store keeps it.
+            /// Returns the word of the store.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => $word),*
                 }
             }
 
-            /// The meaning of a word.
+            /// Parses a word of the store.
             pub(crate) fn of(word: &str) -> Option<Self> {
                 match word {
                     $($word => Some(Self::$variant),)*

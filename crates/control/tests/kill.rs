@@ -1,5 +1,5 @@
-//! A real process, killed again and again while it makes, resizes and removes volumes (SIGKILL): at each next start store
-//! and disk agree, and what was acknowledged is there.
+//! Kills a real process (SIGKILL) repeatedly while it creates, resizes and removes volumes.
+//! At each start store and disk agree, and acknowledged changes are present.
 
 use control::{
     Actor, ChangeContext, Dependencies, Listeners, NewPool, NewVolume, Outcome, Resolver, Service, State,
@@ -20,13 +20,13 @@ use vfs::{
 };
 use vfs_testing::MemFs;
 
-/// Tells the child where to work; without it, it does nothing.
+/// The child's directory; without it, the test does nothing.
 const DIR: &str = "PLIMSOLL_TEST_KILL_DIR";
-/// Tells it which step comes next.
+/// The number of the child's next step.
 const STEP: &str = "PLIMSOLL_TEST_KILL_STEP";
 const ROUNDS: u64 = 24;
 
-/// Volumes as directories that hold a word on how large they may be.
+/// Volumes as directories with a word for their size.
 struct Dirs(PathBuf);
 
 impl Dirs {
@@ -187,7 +187,7 @@ fn child() {
     }
 }
 
-/// Runs the child for about that long, kills it, and says which step it acknowledged last.
+/// Runs the child for about `patience`, kills it, and returns the last acknowledged step.
 fn run_and_kill(dir: &Path, step: u64, patience: Duration) -> Option<u64> {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "child", "--ignored", "--nocapture"])

@@ -8,7 +8,6 @@ use crate::store;
 use identity::{Accounts, Conflict, ID_MAX, NtHash, ServerNames, SharedAccounts};
 use rusqlite::Connection;
 
-/// All users and groups of a store.
 struct LoadedAccounts {
     accounts: Accounts,
     /// Users whose passwords the key of this directory does not open.
@@ -21,7 +20,6 @@ impl Service {
         self.accounts.clone()
     }
 
-    /// Publishes the users and groups of the store.
     pub(crate) fn load_accounts(&self) -> Result<()> {
         let state = &mut *self.accounts_state.lock();
         state.seal = Seal::find(&self.dependencies.dir)?;

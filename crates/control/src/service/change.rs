@@ -1,4 +1,4 @@
-//! Changes of volumes: a plan, then rows, then (if what it may hold or its root directory changes) the storage.
+//! Changes of volumes: a plan, then rows, then the storage if its limits or its root directory change.
 
 use super::volume::{check_addresses, check_root};
 use super::{Service, ServiceState, UNCHANGED, check_version, levels};
@@ -13,7 +13,7 @@ use crate::volume::{Volume, VolumeChange};
 use rusqlite::Connection;
 use vfs::FsResult;
 
-/// A volume and its pool at one moment. A Filestore instance is both, and changes as both.
+/// A volume and its pool at one moment. A Filestore instance is both and changes as both.
 #[derive(Clone)]
 pub(crate) struct PoolAndVolume {
     pub(crate) pool: Pool,
@@ -67,7 +67,6 @@ impl Service {
         Ok(ChangeResult { value: after.volume, operation })
     }
 
-    /// Returns volume and pool after the change, and the changed properties in words.
     fn changed(&self, before: &PoolAndVolume, change: &VolumeChange) -> Result<(PoolAndVolume, Vec<String>)> {
         let (mut volume, changes) = before.volume.changed(change);
         let mut pool = match &change.pool {
@@ -117,8 +116,8 @@ impl Service {
         levels::check_totals(&after.pool, &state.totals.with(&after.pool, new), force)
     }
 
-    /// Changes the storage of a volume and records it as ready. If the storage refuses, volume and pool become again
-    /// `before`, if that is known.
+    /// Changes the storage of a volume and records the volume as ready.
+    /// If the storage refuses, the rows return to `before`, if that is known.
     pub(crate) fn finish_update(
         &self,
         after: PoolAndVolume,
@@ -142,7 +141,7 @@ impl Service {
                     )?)
                 })?;
                 self.state().totals.set(&before.volume);
-                // The storage has refused already; the next start tells it again.
+                // The storage has already failed once; the next start repeats this.
                 _ = self.set_storage(&before);
             }
             return Err(error);

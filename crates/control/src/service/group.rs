@@ -1,4 +1,4 @@
-//! Groups: made, filled, removed, looked at.
+//! Creates, fills, removes and lists groups.
 
 use super::account::check_number;
 use super::{Page, Service, UNCHANGED, check_version, store};
@@ -50,7 +50,6 @@ impl Service {
         Ok(ChangeResult { value: group, operation })
     }
 
-    /// Puts a user into a group.
     pub fn add_member(
         &self,
         context: &ChangeContext,
@@ -62,7 +61,6 @@ impl Service {
         })
     }
 
-    /// Takes a user out of a group.
     pub fn remove_member(
         &self,
         context: &ChangeContext,
@@ -74,7 +72,7 @@ impl Service {
         })
     }
 
-    /// Removes a group. Files keep its number.
+    /// Files keep the group's number.
     pub fn delete_group(&self, context: &ChangeContext, name: &AccountName) -> Result<Operation> {
         let mut state = self.accounts_state.lock();
         let group = self.find_group(name)?;
@@ -89,7 +87,7 @@ impl Service {
         self.find_group(name)
     }
 
-    /// Groups by name: those after `after`, which is [`Page::next`] of the part before.
+    /// Lists groups by name after `after`, the [`Page::next`] of the previous page.
     pub fn groups(&self, after: Option<&str>, most: usize) -> Result<Page<Group>> {
         let after = after.unwrap_or("");
         self.page(most, |store, most| store::group::list(store, after, most), |group| group.name.to_string())
@@ -124,14 +122,13 @@ impl Service {
 
     fn find_group(&self, name: &AccountName) -> Result<Group> {
         let accounts = self.accounts.load();
-        // Case does not tell groups apart.
+        // Case does not distinguish groups.
         let named = accounts.canonical_group_name(name).unwrap_or(name);
         let found = self.read(|store| Ok(store::group::find(store, named)?))?;
         found.ok_or_else(|| Error::not_found(Kind::Group, name))
     }
 }
 
-/// A change of a group and a user.
 type Step = fn(&Connection, &Group, &User) -> Result<()>;
 
 fn add(store: &Connection, group: &Group, user: &User) -> Result<()> {
@@ -139,7 +136,7 @@ fn add(store: &Connection, group: &Group, user: &User) -> Result<()> {
     put_in(store, group, user)
 }
 
-/// Refuses further memberships past what there may be.
+/// Refuses more memberships than [`crate::user::MEMBERSHIPS_MAX`].
 fn check_memberships(store: &Connection, further: usize) -> Result<()> {
     if store::group::memberships(store)? + further > MEMBERSHIPS_MAX {
         let allowed = format!("at most {MEMBERSHIPS_MAX} memberships of all users in all groups");

@@ -54,13 +54,11 @@ use vfs::{Counting, Export, Namespace, Protection, Provisioner, SharedNamespace,
 
 /// Milliseconds since 1970.
 pub type Clock = Box<dyn Fn() -> u64 + Send + Sync>;
-/// Fills a buffer with unpredictable random bytes.
 pub type Entropy = Box<dyn Fn(&mut [u8]) + Send + Sync>;
 
 /// Entries of a page, at most.
 pub const PAGE_MAX: usize = 1000;
 
-/// The current use of volumes.
 pub trait VolumeClients: Send + Sync {
     fn clients_of(&self, volume: VolumeId) -> usize;
 }
@@ -68,34 +66,28 @@ pub trait VolumeClients: Send + Sync {
 pub struct Dependencies {
     /// The data directory, for the store and the key of passwords.
     pub dir: PathBuf,
-    /// Makes the volumes' storage.
     pub provisioner: Arc<dyn Provisioner>,
     /// The exports that the data plane reads; only the service replaces them.
     pub namespace: SharedNamespace,
     /// The clock and timer of all meters, and the clock of claims.
     pub pacer: Arc<Pacer>,
-    /// The grace period of volumes that are there already.
+    /// The grace period of existing volumes.
     pub grace: Grace,
-    /// The current use of volumes.
     pub mounts: Arc<dyn VolumeClients>,
     pub listeners: Arc<dyn Listeners>,
-    /// Looks up the hosts that rules name.
     pub resolver: Arc<dyn Resolver>,
-    /// The name of this machine, which is the domain of its users.
     pub host: String,
     /// The time of records.
     pub clock: Clock,
-    /// For the numbers of volumes, tokens, and the sealing of passwords.
+    /// Random bytes for volume ids, tokens and the sealing of passwords.
     pub entropy: Entropy,
-    /// The protocols that this process serves.
     pub served: Protocols,
-    /// The most protection that connections of NFS can have.
+    /// The maximum protection of NFS connections.
     pub protection: Protection,
-    /// A number that differs at every start of the process.
+    /// Differs at every start of the process.
     pub instance: u64,
 }
 
-/// The management of a process.
 pub struct Service {
     pub(crate) dependencies: Dependencies,
     objects: ObjectLocks,
@@ -107,7 +99,6 @@ pub struct Service {
 
 /// The part of the state that is not in the store.
 pub(crate) struct ServiceState {
-    /// The volumes that are open, with their rows.
     pub(crate) open: BTreeMap<VolumeName, OpenVolume>,
     pub(crate) meters: Meters,
     pub(crate) hosts: Hosts,
@@ -120,18 +111,14 @@ pub(crate) struct ServiceState {
 /// The part of the state of users and groups that is not in the store.
 #[derive(Default)]
 pub(crate) struct AccountsState {
-    /// Seals passwords, once there is a key.
     seal: Option<Seal>,
-    /// Users whose passwords the seal does not open.
     unreadable_passwords: usize,
 }
 
-/// A volume whose storage is open.
 pub(crate) struct OpenVolume {
     pub(crate) row: Volume,
     pub(crate) served: Arc<vfs::Volume>,
-    /// The export in the namespace, if it is exported. The value stays the same while nothing changes, so that caches of
-    /// threads stay valid.
+    /// `None` if it is not exported. The value stays the same while nothing changes, so that thread caches stay valid.
     export: Option<Arc<Export>>,
 }
 
@@ -142,7 +129,7 @@ impl OpenVolume {
         open
     }
 
-    /// Makes the export match the row, over the served protocols. Returns whether it changed.
+    /// Updates the export to the row, over the served protocols. Returns whether it changed.
     fn renew(&mut self, hosts: &Hosts, over: Protocols) -> bool {
         let export = namespace::export(&self.row, &self.served, hosts, over);
         let is_same = match (&export, &self.export) {
@@ -159,16 +146,14 @@ impl OpenVolume {
     }
 }
 
-/// A page of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page<T> {
     pub items: Vec<T>,
-    /// The start of the next page, if there is one.
     pub next: Option<String>,
 }
 
 impl Service {
-    /// Opens the store, finishes what an earlier run left unfinished, and shows the data plane what is served.
+    /// Opens the store, finishes the changes of an earlier run, and publishes the volumes.
     pub fn open(dependencies: Dependencies) -> Result<Self> {
         let _lent = dependencies.provisioner.lend_room();
         let store = Store::open(&dependencies.dir)?;
@@ -197,17 +182,16 @@ impl Service {
         Ok(service)
     }
 
-    /// The protocols that this process serves.
     pub fn protocols(&self) -> Protocols {
         self.dependencies.served
     }
 
-    /// Returns the progress of the counts that some volumes need after a crash before they can be changed.
+    /// Returns the progress of counts after a crash. A volume cannot change before its count ends.
     pub fn counting(&self) -> Counting {
         self.dependencies.provisioner.counting()
     }
 
-    /// Operations, the newest first: those before `before`.
+    /// Lists operations before `before`, newest first.
     pub fn operations(&self, before: Option<OperationId>, most: usize) -> Result<Page<Operation>> {
         let before = before.unwrap_or(OperationId(i64::MAX.unsigned_abs()));
         self.page(most, |store, most| store::operation::list(store, before, most), |one| one.id.to_string())
@@ -266,14 +250,14 @@ impl Service {
         Ok(warnings)
     }
 
-    /// Looks up again the hosts that rules name. The caller repeats this every minute or so.
+    /// Looks up the hosts of rules again. The caller repeats this about every minute.
     pub fn refresh(&self) -> Result<()> {
         let volumes = self.read(|store| Ok(store::volume::all(store)?))?;
         let answers = self.look_up(volumes.iter().flat_map(|volume| &volume.rules));
         let mut state = self.state();
         let before = state.hosts.clone();
         state.hosts.learn(answers);
-        // A change under way has its rules in the store, and not yet among those of the open volumes.
+        // The rules of an unfinished change are in the store, but not yet among those of the open volumes.
         let volumes = self.read(|store| Ok(store::volume::all(store)?))?;
         let rules =
             volumes.iter().chain(state.open.values().map(|open| &open.row)).flat_map(|row| &row.rules);
@@ -291,7 +275,7 @@ impl Service {
         Ok(())
     }
 
-    /// A volume as the data plane has it, with its gate and what has passed through it; `None` if its storage is not open.
+    /// Returns `None` if the volume's storage is not open.
     pub fn served(&self, name: &VolumeName) -> Option<Arc<vfs::Volume>> {
         self.state().open.get(name).map(|open| Arc::clone(&open.served))
     }
@@ -300,17 +284,16 @@ impl Service {
         self.state.lock()
     }
 
-    /// Locks a pool to change it.
     fn lock_pool(&self, name: &PoolName) -> Locked<'_> {
         self.objects.lock(&Objects::from([(Object::Pool(name.clone()), Mode::Exclusive)]))
     }
 
-    /// Locks a volume to change it, with its pool and the pool that it will be in.
+    /// Locks a volume to change it, with its pool and its target pool.
     fn lock_volume(&self, name: &VolumeName, pool: Option<&PoolName>) -> Result<Locked<'_>> {
         loop {
             let objects = self.objects_of(name, pool)?;
             let locked = self.objects.lock(&objects);
-            // Until here, another change can have moved the volume or made the pool another.
+            // Another change can have moved the volume or changed the pool before the lock.
             if self.objects_of(name, pool)? == objects {
                 return Ok(locked);
             }
@@ -349,7 +332,6 @@ impl Service {
         read(self.store().read())
     }
 
-    /// One transaction.
     pub(crate) fn change<T>(&self, change: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
         let _lent = self.dependencies.provisioner.lend_room();
         self.store().change(change)
@@ -359,12 +341,11 @@ impl Service {
         look_up(&*self.dependencies.resolver, rules.flat_map(|rule| rule.clients.hosts()))
     }
 
-    /// The addresses of endpoints without a listener, and the reason.
     pub fn not_listening(&self) -> BTreeMap<IpAddr, String> {
         self.dependencies.listeners.failures()
     }
 
-    /// Replaces the namespace by the exports of all open volumes, and the listeners by their endpoints.
+    /// Replaces the namespace by the exports of open volumes, and the listeners by their endpoints.
     pub(crate) fn publish(&self, state: &ServiceState) {
         let exports = state.open.values().filter_map(|open| open.export.clone());
         let namespace = Namespace::new(exports);
@@ -398,7 +379,7 @@ impl Service {
         self.read(|store| Ok(store::volume::of_pool(store, pool.row)?))
     }
 
-    /// Records an operation that is finished in this transaction.
+    /// Records an operation that finishes in this transaction.
     fn record(
         &self,
         store: &Connection,
@@ -411,7 +392,7 @@ impl Service {
         Ok(store::operation::end(store, operation, crate::Outcome::Succeeded, self.now_ms())?)
     }
 
-    /// Records the begin of an operation.
+    /// Records the start of an operation.
     fn begin(
         &self,
         store: &Connection,
@@ -440,7 +421,7 @@ impl Service {
     }
 }
 
-/// Refuses a change that is for another version.
+/// Refuses a change that expects another version.
 fn check_version(context: &ChangeContext, kind: Kind, name: &str, found: u64) -> Result<()> {
     match context.version {
         Some(wanted) if wanted != found => Err(Error::Version { kind, name: name.to_owned(), wanted, found }),

@@ -1,4 +1,4 @@
-//! Pools: made, changed, removed, looked at. They are rows alone, so each change is one transaction.
+//! Creates, changes, removes and lists pools. A pool is a row, so each change is one transaction.
 
 use super::{Page, Service, UNCHANGED, check_version, levels};
 use crate::error::{Error, Result};
@@ -56,7 +56,7 @@ impl Service {
     ) -> Result<ChangeResult<Pool>> {
         change.labels.as_ref().map_or(Ok(()), check_labels)?;
         let _locked = self.lock_pool(name);
-        // The removal of a volume's storage locks no pool, so its end is kept away by the state.
+        // The removal of a volume's storage locks no pool; the state lock keeps its end out.
         let mut state = self.state();
         let before = self.find_pool(name)?;
         let thing = (Kind::Pool, name.as_str());
@@ -100,7 +100,6 @@ impl Service {
         Ok(ChangeResult { value: pool, operation })
     }
 
-    /// Removes a pool without volumes.
     pub fn delete_pool(&self, context: &ChangeContext, name: &PoolName) -> Result<Operation> {
         let _locked = self.lock_pool(name);
         let pool = self.find_pool(name)?;
@@ -121,14 +120,14 @@ impl Service {
         self.find_pool(name)
     }
 
-    /// Pools by name: those after `after`, which is [`Page::next`] of the part before.
+    /// Lists pools by name after `after`, the [`Page::next`] of the previous page.
     pub fn pools(&self, after: Option<&str>, most: usize) -> Result<Page<Pool>> {
         let after = after.unwrap_or("");
         self.page(most, |store, most| store::pool::list(store, after, most), |pool| pool.name.to_string())
     }
 }
 
-/// The volumes as they are after the pool's change: a pool that becomes one of manual QoS lets each volume keep what it had.
+/// Volumes after the pool's change: under manual QoS each volume keeps its throughput.
 fn with_manual_throughput(before: &Pool, pool: &Pool, volumes: &[Volume]) -> Result<Vec<Volume>> {
     let becomes_manual = before.declared().qos() == Qos::Auto && pool.declared().qos() == Qos::Manual;
     let mut new_volumes = volumes.to_vec();

@@ -1,4 +1,4 @@
-//! Tokens of the API: made, listed, revoked, checked.
+//! Creates, lists, revokes and checks API tokens.
 
 use super::Service;
 use crate::error::{Error, Result};
@@ -9,7 +9,7 @@ use crate::store;
 use crate::token::{Fingerprint, Role, Secret, TOKENS_MAX, Token, USED_STEP_MS};
 
 impl Service {
-    /// Makes a token. Its secret is shown here and never again.
+    /// Creates a token and returns its secret, which is never shown again.
     pub fn create_token(
         &self,
         context: &ChangeContext,
@@ -35,13 +35,12 @@ impl Service {
         Ok((ChangeResult { value: token, operation }, secret))
     }
 
-    /// All tokens, by name.
     pub fn tokens(&self) -> Result<Vec<Token>> {
         let all = self.read(|store| Ok(store::token::list(store)?))?;
         Ok(all.into_iter().map(|(token, _)| token).collect())
     }
 
-    /// Revokes a token: requests with it are refused from now on.
+    /// Requests with the token fail from now on.
     pub fn revoke_token(&self, context: &ChangeContext, name: &TokenName) -> Result<Operation> {
         self.change(|store| {
             if !store::token::delete(store, name)? {
@@ -51,7 +50,7 @@ impl Service {
         })
     }
 
-    /// Returns the token with this secret. The time does not show how much of a wrong secret was right.
+    /// Returns the token with this secret. The time does not depend on how much of a wrong secret is right.
     pub fn check_token(&self, secret: &str) -> Result<Option<Token>> {
         let shown = Fingerprint::of(secret);
         let all = self.read(|store| Ok(store::token::list(store)?))?;

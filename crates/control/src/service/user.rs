@@ -1,4 +1,4 @@
-//! Users: made, changed, removed, looked at.
+//! Creates, changes, removes and lists users.
 
 use super::account::check_number;
 use super::{AccountsState, Page, Service, UNCHANGED, check_version, store};
@@ -77,7 +77,7 @@ impl Service {
         Ok(ChangeResult { value: user, operation })
     }
 
-    /// Removes a user, also from its groups. Files keep its number.
+    /// Removes a user, also from its groups. Files keep the number.
     pub fn delete_user(&self, context: &ChangeContext, name: &AccountName) -> Result<Operation> {
         let mut state = self.accounts_state.lock();
         let user = self.find_user(name)?;
@@ -92,7 +92,7 @@ impl Service {
         self.find_user(name)
     }
 
-    /// Users by name: those after `after`, which is [`Page::next`] of the part before.
+    /// Lists users by name after `after`, the [`Page::next`] of the previous page.
     pub fn users(&self, after: Option<&str>, most: usize) -> Result<Page<User>> {
         let after = after.unwrap_or("");
         self.page(most, |store, most| store::user::list(store, after, most), |user| user.name.to_string())
@@ -103,7 +103,7 @@ impl Service {
         found.ok_or_else(|| Error::not_found(Kind::User, name))
     }
 
-    /// A user's name as it was given: case does not tell users apart.
+    /// Returns the stored spelling: case does not distinguish users.
     pub(super) fn user_name(&self, name: &AccountName) -> AccountName {
         self.accounts.load().canonical_user_name(name).unwrap_or(name).clone()
     }

@@ -1,4 +1,4 @@
-//! Volumes: made, removed, looked at. Their changes are in the file beside.
+//! Creates, removes and lists volumes. The file `change` changes them.
 
 use super::{OpenVolume, Page, Service, UNCHANGED, check_version, levels};
 use crate::endpoint::{ADDRESSES_MAX, check_endpoints};
@@ -52,7 +52,6 @@ impl Service {
         self.finish_create(&pool, volume, operation)
     }
 
-    /// Returns the new volume, if its pool permits it.
     fn planned(&self, pool: &Pool, new: &NewVolume) -> Result<Volume> {
         let now = self.now_ms();
         let volume = Volume {
@@ -102,7 +101,6 @@ impl Service {
         Err(Error::invalid(what, allowed))
     }
 
-    /// Returns an unused volume id.
     fn new_id(&self) -> Result<VolumeId> {
         loop {
             let mut bytes = [0; 8];
@@ -132,7 +130,7 @@ impl Service {
         shares.into_iter().find(is_same).map_or(Ok(()), |(name, _)| Err(in_use(name.to_string())))
     }
 
-    /// Makes the storage of a volume and records it as ready. If the storage refuses, nothing is left.
+    /// Creates the storage of a volume and records the volume as ready. If the storage refuses, nothing remains.
     pub(crate) fn finish_create(
         &self,
         pool: &Pool,
@@ -169,7 +167,7 @@ impl Service {
             store::volume::update(store, &volume)?;
             Ok(store::operation::end(store, operation, Outcome::Failed(error.to_string()), self.now_ms())?)
         })?;
-        // If this fails too, the volume stays as one to be deleted: asked for again, or at the next start.
+        // If this fails too, the volume stays in the state of a removal; a request or the next start repeats it.
         if self.dependencies.provisioner.remove(volume.id).is_ok() {
             self.change(|store| Ok(store::volume::delete(store, volume.id)?))?;
             self.state().totals.remove(volume.id);
@@ -177,7 +175,7 @@ impl Service {
         Ok(())
     }
 
-    /// Opens a volume's storage to be served, with the grace period that its claims begin with.
+    /// Opens a volume's storage, with the grace period for its claims.
     pub(crate) fn open_storage(
         &self,
         volume: &Volume,
@@ -233,7 +231,6 @@ impl Service {
         deleted
     }
 
-    /// Records the end of a removal.
     pub(crate) fn finish_delete(
         &self,
         volume: &Volume,
@@ -258,7 +255,7 @@ impl Service {
         self.find_volume(name)
     }
 
-    /// Volumes by name: those after `after`, which is [`Page::next`] of the part before.
+    /// Lists volumes by name after `after`, the [`Page::next`] of the previous page.
     pub fn volumes(&self, after: Option<&str>, most: usize) -> Result<Page<Volume>> {
         let after = after.unwrap_or("");
         self.page(
@@ -268,7 +265,6 @@ impl Service {
         )
     }
 
-    /// Returns the space that a volume uses.
     pub fn usage(&self, name: &VolumeName) -> Result<Usage> {
         let id = self.find_volume(name)?.id;
         self.dependencies
@@ -277,7 +273,6 @@ impl Service {
             .map_err(Error::storage(format!("say what the volume {name} holds")))
     }
 
-    /// Replaces the export rules of a volume.
     pub fn set_rules(
         &self,
         context: &ChangeContext,
@@ -287,7 +282,7 @@ impl Service {
         self.update_volume(context, name, &VolumeChange { rules: Some(rules), ..VolumeChange::default() })
     }
 
-    /// Finishes a change of a volume that could not be finished when it was made.
+    /// Finishes an earlier, unfinished change of a volume.
     pub(super) fn finish_named(&self, name: &VolumeName) -> Result<()> {
         let Some(volume) = self.read(|store| Ok(store::volume::find(store, name)?))? else { return Ok(()) };
         if self.state().removing.contains(&volume.id) {
@@ -297,7 +292,7 @@ impl Service {
     }
 }
 
-/// Refuses a change, whose rows are written, that makes too many addresses endpoints.
+/// Refuses a change, already in the rows, that exceeds [`crate::endpoint::ADDRESSES_MAX`].
 pub(super) fn check_addresses(store: &Connection) -> Result<()> {
     let count = store::endpoint::count(store)?;
     if count <= ADDRESSES_MAX {
@@ -307,7 +302,7 @@ pub(super) fn check_addresses(store: &Connection) -> Result<()> {
     Err(Error::invalid(what, format!("at most {ADDRESSES_MAX} for all volumes together")))
 }
 
-/// Refuses a mode with other bits than a directory has, and an owner that is none.
+/// Refuses mode bits that a directory does not have, and an owner that is not valid.
 pub(super) fn check_root(root: &Root) -> Result<()> {
     if root.mode & !0o7777 != 0 {
         return Err(Error::invalid(format!("the mode {:o} of a root directory", root.mode), "0 to 7777"));

@@ -1,4 +1,4 @@
-//! All users and groups at once, as those are let in who log in.
+//! Loads all users and groups for logins.
 
 use super::unreadable;
 use super::user::{account_name, windows_name};
@@ -15,7 +15,7 @@ pub(crate) fn machine(connection: &Connection) -> Result<Sid> {
     Ok(Sid::machine(numbers.map(u32::from_le_bytes)))
 }
 
-/// The users, with the sealed hash of each that has a password.
+/// The users, each with its sealed hash if it has a password.
 pub(crate) fn users(connection: &Connection) -> Result<Vec<(User, Option<Vec<u8>>)>> {
     let user = |row: &Row<'_>| {
         let name = account_name(row, "name")?;
@@ -24,7 +24,6 @@ pub(crate) fn users(connection: &Connection) -> Result<Vec<(User, Option<Vec<u8>
     connection.prepare("SELECT * FROM user ORDER BY id")?.query_map([], user)?.collect()
 }
 
-/// The groups, with their members.
 pub(crate) fn groups(connection: &Connection) -> Result<Vec<Group>> {
     let mut members: HashMap<i64, Vec<_>> = HashMap::new();
     let mut select = connection.prepare("SELECT user_group, name FROM member JOIN user ON user = id")?;
@@ -39,7 +38,6 @@ pub(crate) fn groups(connection: &Connection) -> Result<Vec<Group>> {
     connection.prepare("SELECT * FROM user_group ORDER BY id")?.query_map([], group)?.collect()
 }
 
-/// Returns the Windows names of users.
 pub(crate) fn mappings(connection: &Connection) -> Result<Vec<Mapping>> {
     let select =
         "SELECT windows_name.name AS name, user.name AS user_name FROM windows_name JOIN user ON user = id

@@ -4,14 +4,12 @@ use super::unreadable;
 use rusqlite::{Connection, Result, params};
 use std::net::IpAddr;
 
-/// The endpoints of the volume in row `volume`, in order.
 pub(crate) fn read(connection: &Connection, volume: i64) -> Result<Vec<IpAddr>> {
     let mut select = connection.prepare("SELECT address FROM endpoint WHERE volume = ?1 ORDER BY place")?;
     let address = |text: String| text.parse().map_err(|_| unreadable("address", text));
     select.query_map([volume], |row| address(row.get(0)?))?.collect()
 }
 
-/// Replaces the endpoints of the volume in row `volume`.
 pub(crate) fn write(connection: &Connection, volume: i64, endpoints: &[IpAddr]) -> Result<()> {
     connection.execute("DELETE FROM endpoint WHERE volume = ?1", [volume])?;
     let mut insert = connection.prepare("INSERT INTO endpoint VALUES (?1, ?2, ?3)")?;
@@ -21,7 +19,6 @@ pub(crate) fn write(connection: &Connection, volume: i64, endpoints: &[IpAddr]) 
     Ok(())
 }
 
-/// Counts the addresses that are endpoints of any volume.
 pub(crate) fn count(connection: &Connection) -> Result<usize> {
     connection.query_one("SELECT COUNT(DISTINCT address) FROM endpoint", [], |row| row.get(0))
 }

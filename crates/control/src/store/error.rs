@@ -1,55 +1,44 @@
-//! Why the store fails.
+//! Errors of the store.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// Why the store could not be opened, read or written.
 #[derive(Debug)]
 pub enum StoreError {
-    /// Another process serves from this data directory.
     Held(PathBuf),
     /// The file belongs to another program.
     Foreign(PathBuf),
     /// A later version wrote the file.
     Newer {
-        /// The file.
         path: PathBuf,
-        /// The version of its tables.
         found: i64,
-        /// The latest version known here.
+        /// The latest version that this program knows.
         known: usize,
     },
-    /// Others may read it.
+    /// Other users may read the store.
     Exposed {
-        /// The file.
         path: PathBuf,
-        /// The reason, and how to mend it.
         why: String,
     },
-    /// The disk is full.
     Full(PathBuf),
-    /// Others may read a key.
+    /// Other users may read the key.
     KeyExposed {
-        /// The file.
         path: PathBuf,
-        /// The reason, and how to mend it.
         why: String,
-        /// The consequences, and the remedy.
+        /// The consequences and the remedy.
         stakes: &'static str,
     },
-    /// A key has another length.
+    /// The key has another length.
     KeyLength {
-        /// The file.
         path: PathBuf,
         found: usize,
-        /// Bytes of a key.
+        /// The length of a valid key in bytes.
         wanted: usize,
     },
-    /// The cipher failed, which nothing explains.
+    /// The cipher failed and gives no reason.
     Cipher,
     /// The file cannot be created or examined.
     File(PathBuf, std::io::Error),
-    /// SQLite says no.
     Sqlite(rusqlite::Error),
 }
 

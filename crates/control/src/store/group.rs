@@ -5,7 +5,6 @@ use crate::user::{Group, User};
 use identity::AccountName;
 use rusqlite::{Connection, OptionalExtension, Result, Row, params};
 
-/// Adds a group, without members.
 pub(crate) fn insert(connection: &Connection, group: &mut Group) -> Result<()> {
     connection.execute(
         "INSERT INTO user_group (name, gid, version, created_ms, changed_ms) VALUES (?1, ?2, ?3, ?4, ?5)",
@@ -15,7 +14,6 @@ pub(crate) fn insert(connection: &Connection, group: &mut Group) -> Result<()> {
     Ok(())
 }
 
-/// Writes that a group has changed.
 pub(crate) fn update(connection: &Connection, group: &Group) -> Result<()> {
     connection.execute(
         "UPDATE user_group SET version = ?2, changed_ms = ?3 WHERE id = ?1",
@@ -24,13 +22,12 @@ pub(crate) fn update(connection: &Connection, group: &Group) -> Result<()> {
     Ok(())
 }
 
-/// Puts a user into a group, where it is not yet.
+/// Does nothing if the user is already a member.
 pub(crate) fn add_member(connection: &Connection, group: &Group, user: &User) -> Result<()> {
     connection.execute("INSERT INTO member VALUES (?1, ?2)", [group.row, user.row])?;
     Ok(())
 }
 
-/// Takes a user out of a group.
 pub(crate) fn remove_member(connection: &Connection, group: &Group, user: &User) -> Result<()> {
     connection.execute("DELETE FROM member WHERE user_group = ?1 AND user = ?2", [group.row, user.row])?;
     Ok(())
@@ -41,7 +38,6 @@ pub(crate) fn memberships(connection: &Connection) -> Result<usize> {
     connection.query_one("SELECT COUNT(*) FROM member", [], |row| row.get(0))
 }
 
-/// Removes a group. Its members stay.
 pub(crate) fn delete(connection: &Connection, group: &Group) -> Result<()> {
     connection.execute("DELETE FROM user_group WHERE id = ?1", [group.row])?;
     Ok(())
@@ -53,14 +49,12 @@ pub(crate) fn find(connection: &Connection, name: &AccountName) -> Result<Option
     found.map(|group| whole(connection, group)).transpose()
 }
 
-/// Groups by name, those after `after`.
 pub(crate) fn list(connection: &Connection, after: &str, most: usize) -> Result<Vec<Group>> {
     let mut select = connection.prepare("SELECT * FROM user_group WHERE name > ?1 ORDER BY name LIMIT ?2")?;
     let found = select.query_map(params![after, most], read)?.collect::<Result<Vec<_>>>()?;
     found.into_iter().map(|group| whole(connection, group)).collect()
 }
 
-/// The group with this number.
 pub(crate) fn name_of_gid(connection: &Connection, gid: u32) -> Result<Option<String>> {
     connection.query_one("SELECT name FROM user_group WHERE gid = ?1", [gid], |row| row.get(0)).optional()
 }

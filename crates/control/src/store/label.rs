@@ -3,7 +3,6 @@
 use crate::name::Labels;
 use rusqlite::{Connection, Result, params};
 
-/// Which table.
 #[derive(Clone, Copy)]
 pub(crate) enum Of {
     Pool,
@@ -19,14 +18,12 @@ impl Of {
     }
 }
 
-/// The labels of `owner`.
 pub(crate) fn read(connection: &Connection, of: Of, owner: i64) -> Result<Labels> {
     let mut select =
         connection.prepare(&format!("SELECT key, value FROM {} WHERE owner = ?1", of.table()))?;
     select.query_map([owner], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
 }
 
-/// Replaces the labels of `owner`.
 pub(crate) fn write(connection: &Connection, of: Of, owner: i64, labels: &Labels) -> Result<()> {
     connection.execute(&format!("DELETE FROM {} WHERE owner = ?1", of.table()), [owner])?;
     let mut insert =

@@ -1,6 +1,6 @@
-//! The store: one SQLite file (`docs/formats/store.md`), held by one process, changed in transactions.
+//! The store: one SQLite file (`docs/formats/store.md`), open in one process, changed in transactions.
 //!
-//! Each submodule is one table: its functions take a connection, so that they run inside of a transaction or outside.
+//! Each submodule is one table. Its functions take a connection, so that they run inside or outside a transaction.
 
 pub(crate) mod account;
 pub(crate) mod endpoint;
@@ -25,12 +25,11 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// The store's file in the data directory.
 pub const STORE_FILE: &str = "plimsoll.db";
 
 /// The mark of a store (`PRAGMA application_id`): "Plim".
 const APPLICATION_ID: i32 = 0x506c_696d;
-/// The steps from an empty file to today's tables: never changed once released, only added to.
+/// The steps from an empty file to today's tables. A released step never changes.
 const MIGRATIONS: [&str; 8] = [
     include_str!("0001_served.sql"),
     include_str!("0002_tokens.sql"),
@@ -42,22 +41,21 @@ const MIGRATIONS: [&str; 8] = [
     include_str!("0008_share_modes.sql"),
 ];
 
-/// Called just before and just after each commit: tests end the process there.
+/// Called just before and after each commit: tests end the process there.
 #[cfg(test)]
 pub(crate) type Hook = Box<dyn Fn() + Send>;
 
-/// The open file.
 pub(crate) struct Store {
     path: PathBuf,
     connection: Connection,
-    /// The disk was too full to open the file for writing.
+    /// Whether the disk was too full to open the file for writing.
     is_read_only: bool,
     #[cfg(test)]
     hook: Hook,
 }
 
 impl Store {
-    /// Opens the store in `dir`, makes it if there is none, and brings an older one up to date.
+    /// Opens the store in `dir`; creates it if absent, and upgrades an older one.
     pub(crate) fn open(dir: &Path) -> Result<Self> {
         let path = dir.join(STORE_FILE);
         make(&path).map_err(|error| StoreError::File(path.clone(), error))?;
@@ -85,7 +83,7 @@ impl Store {
         &self.connection
     }
 
-    /// One change: all of it is durable when this returns `Ok`, nothing of it happened otherwise.
+    /// Runs one change: it is durable on `Ok`, and has no effect on an error.
     pub(crate) fn change<T>(&mut self, change: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
         if self.is_read_only {
             self.connection = connect(&self.path)?;
@@ -112,8 +110,8 @@ impl Store {
     }
 }
 
-/// Makes an empty file for the owner only. It is never opened here once SQLite has locked it: closing a file gives up all
-/// locks that the process has on it (`fcntl(2)`).
+/// Creates an empty file for its owner alone. Never open the file here once SQLite has locked it:
+/// closing a file releases all locks that the process has on it (`fcntl(2)`).
 fn make(path: &Path) -> std::io::Result<()> {
     match files::create_new(path, files::PRIVATE) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
@@ -125,7 +123,7 @@ fn make(path: &Path) -> std::io::Result<()> {
     }
 }
 
-/// Opens the file for reading and writing, and brings it up to date. Nothing is written where nothing has changed.
+/// Opens the file for writing and upgrades it. Writes nothing if the file is up to date.
 fn connect(path: &Path) -> Result<Connection> {
     let connect = || -> Result<Connection> {
         let mut connection = Connection::open(path)?;
@@ -136,8 +134,8 @@ fn connect(path: &Path) -> Result<Connection> {
     connect().map_err(|error| at(path, error))
 }
 
-/// Opens a file of today's tables for reading alone, without the files beside it that SQLite makes. The process that does
-/// this is the only one that has the data directory.
+/// Opens an up-to-date file for reading, without SQLite's extra files.
+/// This process is the only one with the data directory.
 fn connect_read_only(path: &Path) -> Result<Connection> {
     let full = || StoreError::Full(path.to_owned());
     let mut url = String::from("file:");
@@ -153,7 +151,7 @@ fn connect_read_only(path: &Path) -> Result<Connection> {
     let connection = Connection::open_with_flags(url + "?immutable=1", flags)?;
     let version = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     let is_ours = version("application_id")? == i64::from(APPLICATION_ID);
-    // What SQLite wrote last may be in a file beside this one, which it must be able to write.
+    // SQLite's last writes may be in the WAL file, which SQLite must be able to write.
     let has_more = fs::metadata(wal_path(path)).is_ok_and(|wal| wal.len() > 0);
     if is_ours && !has_more && usize::try_from(version("user_version")?) == Ok(MIGRATIONS.len()) {
         Ok(connection)
@@ -162,14 +160,13 @@ fn connect_read_only(path: &Path) -> Result<Connection> {
     }
 }
 
-/// SQLite's write-ahead log of the store.
 fn wal_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push("-wal");
     name.into()
 }
 
-/// Exclusive locking comes first: it holds from the first access to the end of the process.
+/// Exclusive locking comes first: it lasts from the first access to the end of the process.
 fn configure(connection: &Connection) -> Result<()> {
     connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
@@ -203,7 +200,7 @@ fn migrate(connection: &mut Connection, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether no file can be made beside the store, for want of room.
+/// Whether a full disk prevents a new file beside the store.
 fn is_full(path: &Path) -> bool {
     let draft = path.with_extension(format!("new-{}", std::process::id()));
     let made = files::create_new(&draft, files::PRIVATE);
@@ -212,14 +209,14 @@ fn is_full(path: &Path) -> bool {
     matches!(written, Err(error) if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded))
 }
 
-/// An error while opening, where a lock means another process and no database means another program's file.
+/// While opening, a lock means another process, and "no database" means another program's file.
 fn at(path: &Path, error: crate::Error) -> crate::Error {
     match error {
         crate::Error::Store(StoreError::Sqlite(error)) => match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Held(path.to_owned()),
             Some(ErrorCode::NotADatabase) => StoreError::Foreign(path.to_owned()),
             Some(ErrorCode::DiskFull) => StoreError::Full(path.to_owned()),
-            // What SQLite says where it cannot make a file beside the store.
+            // SQLite's error when it cannot create a file beside the store.
             Some(ErrorCode::CannotOpen | ErrorCode::SystemIoFailure) if is_full(path) => {
                 StoreError::Full(path.to_owned())
             }
@@ -230,23 +227,23 @@ fn at(path: &Path, error: crate::Error) -> crate::Error {
     }
 }
 
-/// A column that holds no value that this version knows, though it wrote the tables: a damaged file.
+/// A value that this version does not know, though it wrote the tables: the file is damaged.
 pub(crate) fn unreadable(column: &'static str, text: impl fmt::Display) -> rusqlite::Error {
     let error = format!("{text} means nothing in the column {column}");
     rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, error.into())
 }
 
-/// Settings of a level as their column holds them: JSON, as `envelope` declares it.
+/// Encodes settings of a level as JSON for their column.
 pub(crate) fn to_text(settings: &impl serde::Serialize) -> rusqlite::Result<String> {
     serde_json::to_string(settings).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
 }
 
-/// The settings in a text of [`to_text`].
+/// The inverse of [`to_text`].
 pub(crate) fn from_text<T: serde::de::DeserializeOwned>(text: &str) -> Option<T> {
     serde_json::from_str(text).ok()
 }
 
-/// The value of a word in `column`.
+/// Parses the word in `column`.
 pub(crate) fn word<T>(
     row: &rusqlite::Row<'_>,
     column: &'static str,

@@ -13,8 +13,8 @@ pub(crate) struct NewOperation<'a> {
     pub(crate) detail: &'a str,
 }
 
-/// Records that an operation begins, and forgets the oldest if there are too many. One operation runs on a thing: another
-/// that has not ended was given up.
+/// Records the start of an operation and deletes the oldest beyond the limit.
+/// An object has one running operation: an earlier unfinished one was abandoned.
 pub(crate) fn begin(connection: &Connection, begun: &NewOperation<'_>, now_ms: u64) -> Result<Operation> {
     connection.execute(
         "UPDATE operation SET outcome = 'failed', reason = 'given up', ended_ms = ?3
@@ -45,7 +45,6 @@ pub(crate) fn begin(connection: &Connection, begun: &NewOperation<'_>, now_ms: u
     })
 }
 
-/// Records how an operation ended.
 pub(crate) fn end(
     connection: &Connection,
     operation: Operation,
@@ -64,13 +63,13 @@ pub(crate) fn end(
     Ok(Operation { outcome, ended_ms: Some(now_ms), ..operation })
 }
 
-/// The one that has not ended, of a thing.
+/// The unfinished operation of an object.
 pub(crate) fn running(connection: &Connection, kind: Kind, name: &str) -> Result<Option<Operation>> {
     let select = "SELECT * FROM operation WHERE kind = ?1 AND name = ?2 AND outcome = 'running'";
     connection.query_one(select, [kind.as_str(), name], read).optional()
 }
 
-/// The newest first, those before `before`.
+/// Newest first, before `before`.
 pub(crate) fn list(connection: &Connection, before: OperationId, most: usize) -> Result<Vec<Operation>> {
     let mut select = connection.prepare("SELECT * FROM operation WHERE id < ?1 ORDER BY id DESC LIMIT ?2")?;
     select.query_map(params![before.0, most], read)?.collect()

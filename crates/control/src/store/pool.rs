@@ -6,14 +6,12 @@ use crate::pool::Pool;
 use envelope::{Bytes, Level};
 use rusqlite::{Connection, OptionalExtension, Result, Row, named_params, params};
 
-/// The sums over the volumes of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PoolUsage {
     pub(crate) volumes: u64,
     pub(crate) bytes: Bytes,
 }
 
-/// Adds a pool.
 pub(crate) fn insert(connection: &Connection, pool: &mut Pool) -> Result<()> {
     connection.execute(
         "INSERT INTO pool (name, level, size, settings, version, created_ms, changed_ms)
@@ -28,7 +26,6 @@ pub(crate) fn insert(connection: &Connection, pool: &mut Pool) -> Result<()> {
     label::write(connection, label::Of::Pool, pool.row, &pool.labels)
 }
 
-/// Writes what may change of a pool.
 pub(crate) fn update(connection: &Connection, pool: &Pool) -> Result<()> {
     connection.execute(
         "UPDATE pool SET level = :level, size = :size, settings = :settings, version = :version, changed_ms = :changed
@@ -41,7 +38,6 @@ pub(crate) fn update(connection: &Connection, pool: &Pool) -> Result<()> {
     label::write(connection, label::Of::Pool, pool.row, &pool.labels)
 }
 
-/// Removes a pool without volumes.
 pub(crate) fn delete(connection: &Connection, pool: &Pool) -> Result<()> {
     connection.execute("DELETE FROM pool WHERE id = ?1", [pool.row])?;
     Ok(())
@@ -53,19 +49,16 @@ pub(crate) fn find(connection: &Connection, name: &PoolName) -> Result<Option<Po
     found.map(|pool| labeled(connection, pool)).transpose()
 }
 
-/// Pools by name, those after `after`.
 pub(crate) fn list(connection: &Connection, after: &str, most: usize) -> Result<Vec<Pool>> {
     let mut select = connection.prepare("SELECT * FROM pool WHERE name > ?1 ORDER BY name LIMIT ?2")?;
     let found = select.query_map(params![after, most], read)?.collect::<Result<Vec<_>>>()?;
     found.into_iter().map(|pool| labeled(connection, pool)).collect()
 }
 
-/// All pools, by name.
 pub(crate) fn all(connection: &Connection) -> Result<Vec<Pool>> {
     list(connection, "", usize::MAX >> 1)
 }
 
-/// Returns the sums over the volumes of the pool in row `row`.
 pub(crate) fn usage(connection: &Connection, row: i64) -> Result<PoolUsage> {
     let mut select = connection.prepare("SELECT size FROM volume WHERE pool = ?1")?;
     let mut usage = PoolUsage::default();

@@ -5,13 +5,11 @@ use crate::protocol::Protocols;
 use crate::rule::{Access, Clients, ExportRule, protection_of, protection_word, squash_of, squash_word};
 use rusqlite::{Connection, Result, Row, params};
 
-/// The rules of the volume in row `volume`, in order.
 pub(crate) fn read(connection: &Connection, volume: i64) -> Result<Vec<ExportRule>> {
     let mut select = connection.prepare("SELECT * FROM rule WHERE volume = ?1 ORDER BY place")?;
     select.query_map([volume], rule)?.collect()
 }
 
-/// Replaces the rules of the volume in row `volume`.
 pub(crate) fn write(connection: &Connection, volume: i64, rules: &[ExportRule]) -> Result<()> {
     connection.execute("DELETE FROM rule WHERE volume = ?1", [volume])?;
     let mut insert = connection.prepare("INSERT INTO rule VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")?;

@@ -5,7 +5,6 @@ use crate::name::TokenName;
 use crate::token::{Fingerprint, Role, Token};
 use rusqlite::{Connection, Result, Row, params};
 
-/// Adds a token.
 pub(crate) fn insert(connection: &Connection, token: &Token, fingerprint: &Fingerprint) -> Result<()> {
     connection.execute(
         "INSERT INTO token (name, role, sha256, created_ms) VALUES (?1, ?2, ?3, ?4)",
@@ -14,7 +13,6 @@ pub(crate) fn insert(connection: &Connection, token: &Token, fingerprint: &Finge
     Ok(())
 }
 
-/// All tokens, by name.
 pub(crate) fn list(connection: &Connection) -> Result<Vec<(Token, Fingerprint)>> {
     let mut select = connection.prepare("SELECT * FROM token ORDER BY name")?;
     select.query_map([], read)?.collect()
@@ -24,7 +22,6 @@ pub(crate) fn delete(connection: &Connection, name: &TokenName) -> Result<bool> 
     Ok(connection.execute("DELETE FROM token WHERE name = ?1", [name.as_str()])? > 0)
 }
 
-/// Notes a token's use.
 pub(crate) fn used(connection: &Connection, name: &TokenName, now_ms: u64) -> Result<()> {
     connection.execute("UPDATE token SET used_ms = ?2 WHERE name = ?1", params![name.as_str(), now_ms])?;
     Ok(())

@@ -5,7 +5,6 @@ use crate::user::User;
 use identity::{AccountName, WindowsName};
 use rusqlite::{Connection, OptionalExtension, Result, Row, params};
 
-/// Adds a user, without a password.
 pub(crate) fn insert(connection: &Connection, user: &mut User) -> Result<()> {
     connection.execute(
         "INSERT INTO user (name, uid, gid, version, created_ms, changed_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
@@ -15,7 +14,6 @@ pub(crate) fn insert(connection: &Connection, user: &mut User) -> Result<()> {
     write_windows_names(connection, user)
 }
 
-/// Writes what may change of a user, but for the password.
 pub(crate) fn update(connection: &Connection, user: &User) -> Result<()> {
     connection.execute(
         "UPDATE user SET gid = ?2, version = ?3, changed_ms = ?4 WHERE id = ?1",
@@ -24,13 +22,12 @@ pub(crate) fn update(connection: &Connection, user: &User) -> Result<()> {
     write_windows_names(connection, user)
 }
 
-/// Writes the sealed hash of a user's password, or takes it away.
+/// `None` removes the password.
 pub(crate) fn set_nt_hash(connection: &Connection, user: &User, sealed: Option<&[u8]>) -> Result<()> {
     connection.execute("UPDATE user SET nt_hash = ?2 WHERE id = ?1", params![user.row, sealed])?;
     Ok(())
 }
 
-/// The sealed hash of a user's password.
 pub(crate) fn nt_hash(connection: &Connection, user: &User) -> Result<Option<Vec<u8>>> {
     connection.query_one("SELECT nt_hash FROM user WHERE id = ?1", [user.row], |row| row.get(0))
 }
@@ -47,25 +44,23 @@ pub(crate) fn find(connection: &Connection, name: &AccountName) -> Result<Option
     found.map(|user| whole(connection, user)).transpose()
 }
 
-/// Users by name, those after `after`.
 pub(crate) fn list(connection: &Connection, after: &str, most: usize) -> Result<Vec<User>> {
     let mut select = connection.prepare("SELECT * FROM user WHERE name > ?1 ORDER BY name LIMIT ?2")?;
     let found = select.query_map(params![after, most], read)?.collect::<Result<Vec<_>>>()?;
     found.into_iter().map(|user| whole(connection, user)).collect()
 }
 
-/// The user with this number.
 pub(crate) fn name_of_uid(connection: &Connection, uid: u32) -> Result<Option<String>> {
     connection.query_one("SELECT name FROM user WHERE uid = ?1", [uid], |row| row.get(0)).optional()
 }
 
-/// A name in a column, where only checked ones are.
+/// Takes an account name from a column; the store holds only checked names.
 pub(super) fn account_name(row: &Row<'_>, column: &'static str) -> Result<AccountName> {
     let text: String = row.get(column)?;
     text.parse().map_err(|_| unreadable(column, text))
 }
 
-/// A Windows name, as [`account_name`].
+/// Takes a Windows name from a column; the store holds only checked names.
 pub(super) fn windows_name(row: &Row<'_>) -> Result<WindowsName> {
     let text: String = row.get("name")?;
     text.parse().map_err(|_| unreadable("windows_name", text))
@@ -80,7 +75,7 @@ fn write_windows_names(connection: &Connection, user: &User) -> Result<()> {
     Ok(())
 }
 
-/// A user with what other tables say of it.
+/// Adds the properties of a user that are in other tables.
 fn whole(connection: &Connection, user: User) -> Result<User> {
     let mut names = connection.prepare("SELECT name FROM windows_name WHERE user = ?1 ORDER BY place")?;
     let mut groups = connection.prepare(

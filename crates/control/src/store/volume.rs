@@ -12,12 +12,11 @@ use vfs::{Durability, Root, SecurityStyle, VolumeId};
 const SELECT: &str =
     "SELECT volume.*, pool.name AS pool_name FROM volume JOIN pool ON pool.id = volume.pool WHERE";
 
-/// A volume's number as SQLite has it: its integers have a sign.
+/// A volume's id as SQLite stores it: its integers are signed.
 pub(crate) fn row_of(id: VolumeId) -> i64 {
     id.0.cast_signed()
 }
 
-/// Adds a volume with its labels, rules and endpoints.
 pub(crate) fn insert(connection: &Connection, volume: &Volume) -> Result<()> {
     connection.execute(
         "INSERT INTO volume (id, name, durability, security_style, created_ms, pool, share, level, size, size_lowest, settings,
@@ -35,7 +34,6 @@ pub(crate) fn insert(connection: &Connection, volume: &Volume) -> Result<()> {
     update(connection, volume)
 }
 
-/// Writes what may change of a volume, with its labels, rules and endpoints.
 pub(crate) fn update(connection: &Connection, volume: &Volume) -> Result<()> {
     connection.execute(
         "UPDATE volume SET pool = :pool, share = :share, level = :level, size = :size, size_lowest = :lowest,
@@ -57,7 +55,6 @@ pub(crate) fn update(connection: &Connection, volume: &Volume) -> Result<()> {
     label::write(connection, label::Of::Volume, row_of(volume.id), &volume.labels)
 }
 
-/// Removes a volume with its labels, rules and endpoints.
 pub(crate) fn delete(connection: &Connection, id: VolumeId) -> Result<()> {
     connection.execute("DELETE FROM volume WHERE id = ?1", [row_of(id)])?;
     Ok(())
@@ -72,7 +69,7 @@ pub(crate) fn find_share(connection: &Connection, share: &ShareName) -> Result<O
     one(connection, "volume.share = ?1", share.as_str())
 }
 
-/// The volumes that have this protocol among theirs, and where they are mounted.
+/// Volumes that this protocol serves, and their mount paths.
 pub(crate) fn shares_over(
     connection: &Connection,
     protocol: Protocol,
@@ -90,7 +87,6 @@ pub(crate) fn exists(connection: &Connection, id: VolumeId) -> Result<bool> {
     connection.query_one("SELECT EXISTS (SELECT 1 FROM volume WHERE id = ?1)", [row_of(id)], |row| row.get(0))
 }
 
-/// Volumes by name, those after `after`.
 pub(crate) fn list(connection: &Connection, after: &str, most: usize) -> Result<Vec<Volume>> {
     let mut select =
         connection.prepare(&format!("{SELECT} volume.name > ?1 ORDER BY volume.name LIMIT ?2"))?;
@@ -98,14 +94,12 @@ pub(crate) fn list(connection: &Connection, after: &str, most: usize) -> Result<
     found.into_iter().map(|volume| complete(connection, volume)).collect()
 }
 
-/// All volumes of the pool in row `pool`, by name.
 pub(crate) fn of_pool(connection: &Connection, pool: i64) -> Result<Vec<Volume>> {
     let mut select = connection.prepare(&format!("{SELECT} volume.pool = ?1 ORDER BY volume.name"))?;
     let found = select.query_map([pool], read)?.collect::<Result<Vec<_>>>()?;
     found.into_iter().map(|volume| complete(connection, volume)).collect()
 }
 
-/// All volumes, by name.
 pub(crate) fn all(connection: &Connection) -> Result<Vec<Volume>> {
     list(connection, "", usize::MAX >> 1)
 }

@@ -7,14 +7,12 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::Scope;
 use std::time::Duration;
 
-/// The size of the volume whose storage is slow.
 const SLOW_GIB: u64 = 300;
-/// The time after which a change that waits for another is taken to wait for ever.
+/// A change that takes longer counts as blocked for ever.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// The time in which a change that does not wait is finished.
+/// A change that does not wait finishes within this time.
 const MOMENT: Duration = Duration::from_millis(100);
 
-/// Runs a change on a thread of its own.
 fn start<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     change: impl FnOnce() -> T + Send + 'scope,
@@ -37,7 +35,8 @@ fn start_slow_create<'scope>(
     created
 }
 
-/// The result of a change that must not wait for slow storage. A failure releases that, or the test would hang.
+/// Returns the result of a change that must not wait for slow storage.
+/// Releases the storage on failure, or the test would hang.
 fn finished<T>(rig: &Rig, change: &Receiver<T>) -> T {
     change.recv_timeout(PATIENCE).unwrap_or_else(|error| {
         rig.slow.release();
@@ -45,8 +44,8 @@ fn finished<T>(rig: &Rig, change: &Receiver<T>) -> T {
     })
 }
 
-/// Checks that a change waits for the one whose storage is slow, and that its own has not begun. A failure releases storage, or
-/// the test would hang.
+/// Checks that a change waits for slow storage and has not begun its own.
+/// Releases the storage on failure, or the test would hang.
 fn check_waits<T>(rig: &Rig, change: &Receiver<T>) {
     let is_waiting = matches!(change.recv_timeout(MOMENT), Err(RecvTimeoutError::Timeout));
     if !is_waiting || rig.slow.blocked() != 1 {

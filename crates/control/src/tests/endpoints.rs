@@ -1,4 +1,4 @@
-//! Endpoints: kept, shown to the data plane, and told of where nobody listens.
+//! Endpoints: stored, shown to the data plane, and reported if they have no listener.
 
 use super::rig::{Rig, context, furnished, new_volume, volume};
 use crate::{Error, NewVolume, VolumeChange, Warning};

@@ -1,11 +1,10 @@
-//! Groups: who is in them, and which files they then may open.
+//! Groups: members and their access to files.
 
 use super::rig::{Rig, context};
 use super::users::name;
 use crate::{Error, GROUPS_OF_USER_MAX, MEMBERSHIPS_MAX, NewGroup, NewUser, Service};
 use identity::{ACCOUNTS_MAX, AccountName, Resolver};
 
-/// The numbers of the groups that a user is in besides its own.
 fn groups_of(service: &Service, user: &str) -> Vec<u32> {
     service.accounts().identity(user, "").unwrap().credential.groups().to_vec()
 }

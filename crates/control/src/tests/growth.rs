@@ -1,4 +1,4 @@
-//! Many volumes: one more costs what the first did, and what is removed leaves nothing.
+//! Many volumes: each new one costs as much as the first, and a removed one leaves nothing.
 
 use super::rig::{Rig, context, new_pool, new_volume, volume};
 use crate::{Service, VolumeChange};
@@ -13,14 +13,13 @@ fn make(service: &Service, numbers: std::ops::Range<usize>) {
     }
 }
 
-/// A service with a pool for many volumes.
 fn with_pool(rig: &Rig) -> Service {
     let service = rig.open();
     service.create_pool(&context(), &new_pool("p", Level::Unlimited, 90)).unwrap();
     service
 }
 
-/// The processor time that this thread takes: waiting for the disk and for other tests is not in it.
+/// The processor time of this thread, without waits for the disk and other tests.
 fn processor(work: impl FnOnce()) -> Duration {
     let now = || Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap();
     let begun = now();

@@ -21,7 +21,6 @@ use vfs_testing::{MemProvisioner, UncheckedNode};
 /// Bytes of the disk that the rig claims to have.
 pub(super) const DISK: u64 = 100 << 40;
 
-/// The parts that outlive a service, and its dependencies.
 pub(super) struct Rig {
     pub(super) dir: tempfile::TempDir,
     pub(super) disk: Arc<MemProvisioner>,
@@ -31,23 +30,20 @@ pub(super) struct Rig {
     pub(super) heard: Arc<FakeListeners>,
     pub(super) names: Arc<FakeResolver>,
     pub(super) now_ms: Arc<AtomicU64>,
-    /// Makes one volume's storage slow.
     pub(super) slow: Arc<Slow>,
     /// Removals of storage wait while it is locked.
     pub(super) removals: Arc<Mutex<()>>,
-    /// The volumes that were opened, one after the other.
+    /// The volumes in the order of opening.
     pub(super) opened: Arc<Mutex<Vec<VolumeId>>>,
     drawn: Arc<AtomicU64>,
-    /// The protocols that the next run serves.
     served: Protocols,
     protection: vfs::Protection,
 }
 
-/// Ends the service at a chosen step.
 #[derive(Default)]
 pub(super) struct Fuse {
     taken: AtomicUsize,
-    /// The step at which it blows, counted from 1; 0 is never.
+    /// Counted from 1; 0 disables the fuse.
     at: AtomicUsize,
     blows: Mutex<FailureMode>,
 }
@@ -63,13 +59,12 @@ pub(super) enum FailureMode {
     Broken,
 }
 
-/// The panic of a killed service.
 pub(super) struct Killed;
 
 #[derive(Default)]
 pub(super) struct FakeResolver(pub(super) Mutex<BTreeMap<String, Vec<IpAddr>>>);
 
-/// The addresses that the service wants to listen at, and those that this machine lacks.
+/// Addresses that the service wants, and addresses that this machine lacks.
 #[derive(Default)]
 pub(super) struct FakeListeners {
     pub(super) wanted: Mutex<BTreeSet<IpAddr>>,
@@ -86,7 +81,7 @@ struct FusedProvisioner {
     opened: Arc<Mutex<Vec<VolumeId>>>,
 }
 
-/// Storage that does not finish with a volume of one size.
+/// Storage that blocks on a volume of one size.
 #[derive(Default)]
 pub(super) struct Slow {
     state: Mutex<SlowState>,
@@ -95,13 +90,12 @@ pub(super) struct Slow {
 
 #[derive(Default)]
 struct SlowState {
-    /// The size for which storage works until [`Slow::release`].
     bytes: Option<u64>,
     waiting: usize,
 }
 
 impl Slow {
-    /// Blocks making a volume of this size, and changing one to it.
+    /// Blocks the creation of a volume of this size, and changes to this size.
     pub(super) fn block(&self, size: Bytes) {
         self.state.lock().bytes = Some(size.0);
     }
@@ -111,13 +105,12 @@ impl Slow {
         self.changed.notify_all();
     }
 
-    /// Waits until storage works on so many volumes of the blocked size.
+    /// Waits until storage blocks on `count` volumes.
     pub(super) fn await_blocked(&self, count: usize) {
         let state = self.state.lock();
         drop(self.changed.wait_while(state, |state| state.waiting < count));
     }
 
-    /// The number of volumes of the blocked size that storage works on.
     pub(super) fn blocked(&self) -> usize {
         self.state.lock().waiting
     }
@@ -142,7 +135,6 @@ impl Fuse {
         *self.blows.lock() = blows;
     }
 
-    /// Disarms the fuse and returns the number of steps since it was armed.
     pub(super) fn disarm(&self) -> usize {
         self.at.store(0, Ordering::SeqCst);
         self.taken.load(Ordering::SeqCst)
@@ -156,7 +148,6 @@ impl Fuse {
         is_now.then_some(blows)
     }
 
-    /// A step that the storage takes.
     fn storage(&self) -> FsResult<()> {
         match self.next_failure() {
             None => Ok(()),
@@ -165,7 +156,7 @@ impl Fuse {
         }
     }
 
-    /// A step that the store takes. Not the storage's to refuse, so not counted where that is tested.
+    /// Counts a step of the store. It does not count where a test lets the storage refuse.
     pub(super) fn store(&self) {
         if *self.blows.lock() == FailureMode::Dead && self.next_failure().is_some() {
             std::panic::resume_unwind(Box::new(Killed));
@@ -174,7 +165,7 @@ impl Fuse {
 }
 
 impl FusedProvisioner {
-    /// A change of the storage, which can end before it and after it.
+    /// A change of the storage; the process can end before or after it.
     fn change(&self, change: impl FnOnce(&MemProvisioner) -> FsResult<()>) -> FsResult<()> {
         self.fuse.storage()?;
         change(&self.disk)?;
@@ -267,17 +258,15 @@ impl Rig {
         }
     }
 
-    /// Lets the next run serve these protocols.
     pub(super) fn serving(self, served: Protocols) -> Self {
         Self { served, ..self }
     }
 
-    /// Has the next run protect connections of NFS no better than this.
+    /// Limits the protection of NFS connections in the next run.
     pub(super) fn protecting(self, protection: vfs::Protection) -> Self {
         Self { protection, ..self }
     }
 
-    /// A new run of the process.
     pub(super) fn try_open(&self) -> Result<Service> {
         let (drawn, now_ms) = (Arc::clone(&self.drawn), Arc::clone(&self.now_ms));
         let dependencies = Dependencies {
@@ -316,14 +305,12 @@ impl Rig {
         self.try_open().unwrap()
     }
 
-    /// Returns the gate of a volume: the data plane and management share it.
     pub(super) fn gate(&self, service: &Service, name: &VolumeName) -> Arc<Gate> {
         let served = service.served(name).unwrap();
         assert!(Arc::ptr_eq(&served, &self.namespace.load().volume(served.id()).unwrap().volume));
         Arc::clone(served.gate())
     }
 
-    /// Writes that many bytes into a volume.
     pub(super) fn fill(&self, id: VolumeId, bytes: usize) {
         let root = self.disk.open(id).unwrap().root();
         let new_inode = vfs::NewInode { mode: 0o644, uid: 0, gid: 0, times: None, size: 0 };
@@ -331,7 +318,7 @@ impl Rig {
         made.found.node.write(0, &vec![7; bytes], vfs::backend::KEEP_SET_ID).unwrap();
     }
 
-    /// Store, storage, meters and namespace say the same, and nothing is under way.
+    /// Checks that store, storage, meters and namespace agree and no change is unfinished.
     pub(super) fn check_agreement(&self, service: &Service) {
         let volumes = service.volumes(None, 1000).unwrap().items;
         let rows: BTreeSet<VolumeId> = volumes.iter().map(|volume| volume.id).collect();

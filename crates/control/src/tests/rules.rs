@@ -1,4 +1,4 @@
-//! Export rules: from what is asked for to whom the data plane lets in.
+//! Export rules: from the request to the clients that the data plane admits.
 
 use super::rig::{Rig, context, furnished, new_pool, new_volume, volume};
 use crate::{
@@ -225,7 +225,7 @@ fn volume_without_served_protocol_is_not_exported() {
     assert!(lets_in(&rig, "10.0.0.7").is_some());
 }
 
-/// A volume of ours at this path, over these protocols.
+/// A Plimsoll volume at this path, over these protocols.
 fn over(name: &str, share: &str, protocols: &str) -> NewVolume {
     let (share, protocols) = (Some(share.parse().unwrap()), Some(protocols.parse().unwrap()));
     NewVolume { share, protocols, ..new_volume(name, "free", 100) }

@@ -15,7 +15,7 @@ pub(super) fn name(text: &str) -> AccountName {
     account_name(text).unwrap()
 }
 
-/// A user with a password that is its name backwards.
+/// A user whose password is the reversed name.
 fn new_user(text: &str, uid: u32) -> NewUser {
     NewUser { password: Some(hash(text)), ..NewUser::new(name(text), uid) }
 }
@@ -24,7 +24,7 @@ fn hash(text: &str) -> NtHash {
     password(&text.chars().rev().collect::<String>()).unwrap()
 }
 
-/// Whether the user gets in with the password that it was given first.
+/// Whether the user's first password logs in.
 fn gets_in(service: &Service, text: &str) -> bool {
     service.accounts().nt_hash(text, "") == Some(hash(text))
 }
