@@ -10,7 +10,6 @@ use toml::{Table, Value};
 use crate::packages;
 use crate::process::{self, text};
 
-/// The profile of the program that ships.
 const PROFILE: &str = "dist";
 /// The maximum size of the program without its debug information.
 const PROGRAM_BYTES_MAX: u64 = 40_000_000;
@@ -25,7 +24,6 @@ pub(crate) fn run() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Builds the working tree's program with the profile `dist`, without debug information.
 pub(crate) fn program() -> anyhow::Result<PathBuf> {
     let target = process::target_dir();
     build(&process::workspace(), &target, &[])?;
@@ -41,7 +39,7 @@ pub(crate) fn program_of(checkout: &Path, target: &Path, directory: &Path) -> an
     split(target, directory)
 }
 
-/// Runs cargo, which prints its own errors to the terminal.
+/// Cargo prints its errors to the terminal itself.
 fn build(checkout: &Path, target: &Path, settings: &[String]) -> anyhow::Result<()> {
     let mut cargo = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
     cargo.args(["build", "--locked", "--profile", PROFILE, "--package", "plimsoll", "--bin", "plimsoll"]);

@@ -14,16 +14,14 @@ use crate::server::free_port;
 /// The longest duration of the start and of the stop.
 const START_MAX: Duration = Duration::from_secs(120);
 
-/// A service with pools and volumes, at ports chosen by the system.
 pub(crate) struct Managed {
     process: Process,
     argv: Vec<String>,
     log: PathBuf,
     binary: PathBuf,
     data: PathBuf,
-    /// The port of NFS and MOUNT.
     pub(crate) port: u16,
-    /// The port of SMB, if it is served.
+    /// Present if SMB is served.
     pub(crate) smb_port: u16,
 }
 
@@ -33,7 +31,6 @@ impl Managed {
         Self::start_with(binary, work, prefix, &[])
     }
 
-    /// Starts the service with SMB.
     pub(crate) fn start_with_smb(binary: &Path, work: &Path, prefix: &[&str]) -> anyhow::Result<Self> {
         let smb_port = free_port()?;
         let listen = format!("127.0.0.1:{smb_port}");
@@ -41,7 +38,6 @@ impl Managed {
         Ok(Self { smb_port, ..managed })
     }
 
-    /// Starts the service with further options.
     pub(crate) fn start_with(
         binary: &Path,
         work: &Path,
@@ -80,12 +76,11 @@ impl Managed {
         self.wait_until_ready()
     }
 
-    /// Runs a command, its words separated by spaces. Returns its output.
+    /// Runs a command whose words are separated by spaces, and returns its output.
     pub(crate) fn manage(&self, command: &str) -> anyhow::Result<String> {
         self.manage_with(&command.split(' ').collect::<Vec<_>>())
     }
 
-    /// Runs a command. Returns its output.
     pub(crate) fn manage_with(&self, words: &[&str]) -> anyhow::Result<String> {
         let done = Command::new(&self.binary).args(words).env("PLIMSOLL_DATA", &self.data).output()?;
         if !done.status.success() {
@@ -102,7 +97,6 @@ impl Managed {
         Ok(client.clone())
     }
 
-    /// The number of its connections.
     pub(crate) fn connections(&self) -> anyhow::Result<u64> {
         self.client()?["connections"].as_u64().context("a client without a number of connections")
     }

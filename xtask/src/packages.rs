@@ -46,7 +46,6 @@ pub(crate) const FOR_GUEST: &[Tool] = &[
     ("xz", "xz-utils"),
     ("openssl", "openssl"),
 ];
-/// The peer of `perf`.
 pub(crate) const FOR_PERF: &[Tool] = &[
     ("ganesha.nfsd", "nfs-ganesha"),
     (GANESHA_VFS, "nfs-ganesha-vfs"),
@@ -54,7 +53,6 @@ pub(crate) const FOR_PERF: &[Tool] = &[
     ("rpcinfo", "rpcbind"),
     ("taskset", "util-linux"),
 ];
-/// Tools of `dist`.
 pub(crate) const FOR_DIST: &[Tool] = &[("objcopy", "binutils")];
 /// Tools that count instructions in `perf`.
 pub(crate) const FOR_INSTRUCTIONS: &[Tool] = &[("valgrind", "valgrind"), ("vgdb", "valgrind")];

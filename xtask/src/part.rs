@@ -3,10 +3,8 @@
 
 use std::fmt;
 
-/// The beginning of the line.
 const MARK: &str = "part ";
 
-/// A part that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) name: String,
@@ -14,7 +12,6 @@ pub(crate) struct Part {
     pub(crate) verdict: Verdict,
 }
 
-/// The result of a part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Ok,

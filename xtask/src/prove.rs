@@ -23,7 +23,7 @@ const CURVE_OPS: u32 = 5000;
 /// The limit of `anf/ultra` for 256 GiB, in MiB/s: low enough for two processors at 4 KiB, even while other processes
 /// use some of them.
 const LIMIT_MIB_PER_S: f64 = 32.0;
-/// Series of the scenario, with the published curve of each and a scale that a small machine can sustain.
+/// Series of the scenario, with each one's published curve and a scale that a small machine sustains.
 const SHAPES: [(&str, &str, f64); 4] = [
     ("64 KiB sequential", "gcnv-extreme-nfs3-64k-seq", 0.03),
     ("256 KiB sequential", "gcnv-extreme-nfs3-256k-seq", 0.03),
@@ -140,7 +140,6 @@ fn over_smb(service: &Managed, work: &Path) -> anyhow::Result<Vec<String>> {
     })
 }
 
-/// Measures the five mixes of a volume that follows a curve.
 fn measure_curve_volume(
     service: &Managed,
     work: &Path,
@@ -208,12 +207,11 @@ fn curve(service: &Managed, work: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A cell of a run.
 struct Cell {
     label: String,
     iops: f64,
     mib_per_s: f64,
-    /// The reason for which its result is void, if it is.
+    /// The reason why its result is void.
     void: Option<String>,
 }
 
@@ -246,7 +244,7 @@ impl Cell {
     }
 }
 
-/// Runs the series of the scenario with these words in their names on a volume.
+/// Runs the series whose names contain these words.
 fn measure_series(
     service: &Managed,
     work: &Path,
@@ -260,7 +258,6 @@ fn measure_series(
     measure_scenario(service, &file, "gcnv-scale-out", &target, repetitions, more)
 }
 
-/// Runs a scenario on a target. The result is written to `file`.
 fn measure_scenario(
     service: &Managed,
     file: &Path,

@@ -34,7 +34,6 @@ pub(crate) struct Samba {
     root: PathBuf,
 }
 
-/// A user of the servers that tests start.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct User {
     pub(crate) name: &'static str,
@@ -43,15 +42,12 @@ pub(crate) struct User {
     pub(crate) password: &'static str,
 }
 
-/// See [`User`].
 pub(crate) const USER: User = User { name: "nobody", id: 65534, password: "torture" };
-/// Another user, who owns nothing.
 pub(crate) const OTHER: User = User { name: "daemon", id: 1, password: "another" };
-/// A group that owns nothing, with [`OTHER`] as its only member: name and number.
+/// A group that owns nothing, with [`OTHER`] as its only member: name and gid.
 pub(crate) const GROUP: (&str, u32) = ("künstler", 4711);
 
 impl Samba {
-    /// Downloads and unpacks missing packages.
     pub(crate) fn unpack() -> anyhow::Result<Self> {
         Ok(Self { root: DEBS.unpack()? })
     }
@@ -119,7 +115,6 @@ impl Samba {
     }
 }
 
-/// Waits until a server listens at a port of this machine.
 pub(crate) fn wait_for(port: u16) -> anyhow::Result<()> {
     let deadline = Instant::now() + START_MAX;
     while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {

@@ -13,7 +13,6 @@ use crate::process::{self, Process};
 /// The longest time from a server's start to its first answer, and of its stop.
 const START_MAX: Duration = Duration::from_secs(120);
 
-/// The address of a server, and the path to mount.
 #[derive(Clone, Debug)]
 pub(crate) struct Endpoint {
     pub(crate) address: SocketAddr,
@@ -87,8 +86,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// The server that the command line selects: by default Plimsoll, exporting `directory`, with its state and its log
-    /// in `work`.
+    /// The server that the command line selects, by default Plimsoll; its state and log are in `work`.
     pub(crate) fn new(choice: &Choice, directory: &Path, work: &Path) -> anyhow::Result<Self> {
         let (argv, endpoint) = match (&choice.server_cmd, choice.port, &choice.export) {
             (Some(command), Some(port), Some(export)) => {
@@ -108,17 +106,15 @@ impl Server {
         Ok(Self::from_command(argv, endpoint, work))
     }
 
-    /// The server of a command, which stays in the foreground; its log is in `work`.
+    /// The command stays in the foreground; its log is in `work`.
     pub(crate) fn from_command(argv: Vec<String>, endpoint: Endpoint, work: &Path) -> Self {
         Self { argv, log: work.join("server.log"), process: None, endpoint }
     }
 
-    /// Adds options to its command.
     pub(crate) fn add(&mut self, options: &[String]) {
         self.argv.extend_from_slice(options);
     }
 
-    /// Starts the server and waits until it answers.
     pub(crate) fn start(&mut self) -> anyhow::Result<()> {
         let log = process::append_to(&self.log)?;
         self.process = Some(Process::start(&self.argv, log.try_clone()?.into(), Stdio::from(log))?);

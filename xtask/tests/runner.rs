@@ -6,7 +6,6 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// A run of some steps, in its own target directory.
 struct Run {
     target: PathBuf,
     passed: bool,
@@ -38,7 +37,6 @@ impl Run {
         self.printed.lines().any(|printed| printed == line)
     }
 
-    /// A tier's part of the summary.
     fn summary(&self, tier: &str) -> Value {
         let bytes = std::fs::read(self.target.join("ci/summary.json")).unwrap();
         serde_json::from_slice::<Value>(&bytes).unwrap()[tier].clone()
@@ -64,7 +62,7 @@ fn step(name: &str, script: &str, more: &str) -> String {
     format!("[[step]]\nname = \"{name}\"\ncommand = [\"sh\", \"-c\", '''{script}''', \"sh\"]\n{more}\n")
 }
 
-/// Fails the first time.
+/// A script that fails the first time.
 const ONCE: &str =
     "echo ran >> $HERE/once; [ -e $HERE/mark ] && exit; touch $HERE/mark; echo 'error: it rained'; exit 7";
 

@@ -19,7 +19,7 @@ use records::Records;
 use scheduler::Report;
 use step::{Retry, Step};
 
-/// Minutes on two cores with nothing else running: a tier that takes longer is reported, and fails nothing.
+/// Minutes on two cores with nothing else running. A slower tier is reported and fails nothing.
 const TEST_MINUTES: f64 = 20.0;
 const TEST_AND_CI_MINUTES: f64 = 50.0;
 const FULL_MINUTES: f64 = 100.0;
@@ -44,14 +44,12 @@ pub(crate) struct FullArgs {
     again: bool,
 }
 
-/// A file of steps.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
     step: Vec<StepEntry>,
 }
 
-/// A step in a file.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StepEntry {
@@ -140,7 +138,6 @@ fn without_passed(steps: Vec<Step>, records: &Records) -> (Vec<(&'static str, f6
     (kept, rest)
 }
 
-/// Runs steps in the workspace, with logs and a summary below `target/ci`.
 fn run(tier: &str, steps: &[Step], records: Option<&Records>) -> anyhow::Result<Report> {
     std::env::set_current_dir(process::workspace())?;
     let under = [&["env"], &cargo::COMPILER[..]].concat();
@@ -190,7 +187,6 @@ fn chosen(steps: Vec<Step>, only: &[String]) -> anyhow::Result<Vec<Step>> {
     Ok(chosen)
 }
 
-/// The steps in a file.
 fn read(path: &Path) -> anyhow::Result<Vec<Step>> {
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let file: File = toml::from_str(&text).with_context(|| format!("{}", path.display()))?;

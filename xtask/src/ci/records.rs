@@ -27,7 +27,6 @@ const IGNORED_INPUTS: [&str; 5] = [
 
 pub(super) struct Records {
     directory: PathBuf,
-    /// The state of the inputs now.
     inputs: String,
 }
 
@@ -37,14 +36,13 @@ impl Records {
         Ok(Self { directory, inputs: inputs()? })
     }
 
-    /// The minutes of a lane that passed with these inputs and this command.
+    /// Minutes of a lane that passed with these inputs and this command.
     pub(super) fn passed(&self, step: &Step) -> Option<f64> {
         let record: Value = serde_json::from_slice(&fs::read(self.path(step)).ok()?).ok()?;
         let is_same = record["inputs"] == self.inputs.as_str() && record["command"] == command(step);
         record["minutes"].as_f64().filter(|_| is_same)
     }
 
-    /// Keeps the result of a lane that has passed.
     pub(super) fn save(&self, step: &Step, span: &Span) -> anyhow::Result<()> {
         let record = json!({
             "inputs": self.inputs, "command": command(step), "minutes": minutes(span.length),

@@ -12,7 +12,7 @@ use super::timeline::{Span, timeline};
 use crate::part::{Part, Verdict};
 use crate::process::{self, Process};
 
-/// Lines of a failed step's log that are repeated at the end: often only the end of the output is preserved.
+/// Lines of a failed step's log that the end repeats: often only the end of the output is preserved.
 const LAST_LINES: usize = 12;
 /// Steps that use a core each and run at the same time.
 const CORES: usize = 2;
@@ -21,7 +21,6 @@ const FLAKY: &str = "FLAKY ";
 const SKIPPED: &str = "skipped: ";
 const POLL: Duration = Duration::from_millis(50);
 
-/// The end of a run.
 pub(super) struct Report {
     /// Every attempt at a step, in the order in which they ended.
     pub(super) spans: Vec<Span>,
@@ -29,7 +28,6 @@ pub(super) struct Report {
     pub(super) length: Duration,
 }
 
-/// A step, or a part of one, that failed and then passed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Flaky {
     pub(super) name: String,
@@ -37,7 +35,6 @@ pub(super) struct Flaky {
 }
 
 impl Flaky {
-    /// Parses a line that reports a part that a step has run again.
     fn parse(line: &str) -> Option<Self> {
         let (name, first_failure) = line.strip_prefix(FLAKY)?.split_once(": ")?;
         Some(Self { name: name.to_owned(), first_failure: first_failure.to_owned() })
@@ -50,7 +47,6 @@ impl fmt::Display for Flaky {
     }
 }
 
-/// A step that runs.
 struct Running<'s> {
     step: &'s Step,
     process: Process,
@@ -60,7 +56,6 @@ struct Running<'s> {
     first: Option<Vec<Flaky>>,
 }
 
-/// A failed step that runs once more.
 struct RetriedStep<'s> {
     step: &'s Step,
     argv: Vec<String>,
@@ -77,9 +72,7 @@ struct Scheduler<'s> {
     to_retry: Vec<RetriedStep<'s>>,
     spans: Vec<Span>,
     flaky: Vec<Flaky>,
-    /// Lines that report skipped tests.
     skipped: Vec<String>,
-    /// The logs of the steps that failed.
     failures: Vec<(&'static str, String)>,
 }
 
@@ -119,7 +112,6 @@ pub(super) fn run(
 }
 
 impl Report {
-    /// Counts the steps that failed or could not run.
     pub(super) fn failed(&self) -> usize {
         self.spans.iter().filter(|span| span.outcome.failed()).count()
     }

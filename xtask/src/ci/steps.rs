@@ -14,7 +14,7 @@ pub(super) const PROGRAMS: &str = "test programs";
 const IMAGE: &str = "guest image";
 const IMAGE_13: &str = "guest image 13";
 
-/// Format, rules, lints, unit and protocol tests: without a guest, and without root.
+/// Needs neither a guest nor root.
 pub(super) fn test() -> anyhow::Result<Vec<Step>> {
     Ok(vec![
         command("fmt", "cargo fmt --all --check", 2).never_again(),
@@ -95,7 +95,6 @@ fn command(name: &'static str, line: &str, minutes_max: u64) -> Step {
     Step::new(name, line.split(' ').map(String::from).collect(), minutes_max)
 }
 
-/// A command of this program.
 fn xtask(name: &'static str, line: &str, minutes_max: u64) -> anyhow::Result<Step> {
     let own = std::env::current_exe()?;
     Ok(command(name, &format!("{} {line}", text(&own)?), minutes_max))

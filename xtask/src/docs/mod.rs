@@ -36,11 +36,10 @@ pub(crate) struct Args {
     only: Option<String>,
 }
 
-/// The result of a document.
 struct Outcome {
     path: String,
     run: usize,
-    /// The lines of blocks that are not run, and the reasons.
+    /// Lines of blocks that are not run, and the reasons.
     not_run: Vec<(usize, String)>,
     fault: Option<String>,
     time: Duration,
@@ -70,7 +69,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs the blocks of a document.
 fn document(binary: &Path, path: &str) -> anyhow::Result<Outcome> {
     let begun = Instant::now();
     let text = fs::read_to_string(process::workspace().join(path))?;

@@ -44,29 +44,24 @@ const COMMAND_DISCONNECT: u16 = 2;
 const COMMAND_FLUSH: u16 = 3;
 const EINVAL: u32 = 22;
 
-/// A disk's treatment of flushes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flush {
-    /// Flushes are honored.
     Honest,
     /// Flushes are acknowledged and ignored, and the cut loses all unflushed data: the test must find the loss.
     Ignored,
 }
 
-/// A disk being served at `socket`.
 pub(crate) struct Disk {
     pub(crate) socket: PathBuf,
     state: Arc<Mutex<State>>,
 }
 
-/// The effect of a power cut.
 #[derive(Debug)]
 pub(crate) struct Loss {
     /// Flushes since the disk was switched on.
     pub(crate) flushes: u64,
     /// Unflushed blocks that reached the disk nevertheless.
     pub(crate) survived: usize,
-    /// Unflushed blocks that were lost.
     pub(crate) lost: usize,
 }
 
@@ -104,7 +99,7 @@ impl Disk {
         Ok(Self { socket, state })
     }
 
-    /// Cuts the power: later requests get no answer, and each unflushed block survives or is lost by chance.
+    /// Later requests get no answer. Chance decides for each unflushed block whether it survives.
     pub(crate) fn cut(&self, random: &mut Random) -> io::Result<Loss> {
         let mut state = lock(&self.state);
         state.powered = false;
@@ -216,7 +211,7 @@ fn serve(mut stream: UnixStream, state: &Mutex<State>) -> io::Result<()> {
     }
 }
 
-/// Performs a request; `None` once the power is off.
+/// Returns `None` once the power is off.
 fn answer(state: &mut State, request: &Request, data: &mut Vec<u8>) -> io::Result<Option<u32>> {
     if !state.powered {
         return Ok(None);

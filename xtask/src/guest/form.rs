@@ -3,14 +3,12 @@
 /// The length of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// Every check.
     Full,
     /// Every kind of check, but fewer repetitions and combinations.
     Brief,
 }
 
 impl Form {
-    /// The value of this form.
     pub(super) fn choose<T>(self, full: T, brief: T) -> T {
         match self {
             Self::Full => full,

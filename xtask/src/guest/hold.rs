@@ -21,7 +21,7 @@ const LEVEL: &str = "anf/standard";
 const HELD_GIB: u64 = 128;
 const SMALL_MIB: u64 = 64;
 const CONNECTIONS: u64 = 4;
-/// The limit of the volume that the host's load saturates, and a client's share of it.
+/// Saturated by the host's load.
 const BUSY_MIB: u64 = 8;
 /// A run that stops half-way but reports success would pass with fewer checks.
 const CHECKS_MIN: usize = 24;
@@ -105,7 +105,6 @@ fn make_volumes(service: &Managed) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Creates a volume over SMB, and its user.
 fn make_share(service: &Managed, work: &Path) -> anyhow::Result<()> {
     let (id, password) = (USER.id.to_string(), smb_password(work)?);
     service.manage_with(&["user", "create", USER.name, "--uid", &id, "--password-file", &password])?;

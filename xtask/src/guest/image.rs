@@ -15,7 +15,6 @@ use clap::ValueEnum;
 use crate::process;
 use crate::random::mix;
 
-/// A release of Debian.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Suite {
     /// Debian 12, Linux 6.1.
@@ -74,7 +73,6 @@ impl Suite {
     }
 }
 
-/// A built image.
 pub(crate) struct Image {
     dir: PathBuf,
 }
@@ -275,7 +273,7 @@ fn recipe_key(suite: Suite) -> u64 {
     bytes.fold(RECIPE_VERSION, |key, byte| mix(key ^ u64::from(byte)))
 }
 
-/// Removes images of the suite, and those of former recipes.
+/// Also removes those of former recipes.
 fn remove_old_images(guest_dir: &Path, suite: Suite) -> anyhow::Result<()> {
     let others = Suite::value_variants().iter().filter(|other| **other != suite);
     let kept: Vec<String> = others.map(|other| format!("image-{}-", other.name())).collect();

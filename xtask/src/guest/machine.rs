@@ -29,7 +29,6 @@ const KERNEL_PARAMETERS: &str = "console=ttyS0 quiet panic=-1 mitigations=off no
 const BOOTS_MAX: u32 = 3;
 /// A longer boot has failed: it normally takes 5 s.
 const BOOT_MAX: Duration = Duration::from_secs(120);
-/// Size of the disk for further jobs. The file is sparse.
 const JOBS_DISK_BYTES: u64 = 2 << 30;
 /// The beginning of the first line of every job.
 const UP_MARK: &str = "PLIMSOLL-GUEST-UP ";
@@ -49,7 +48,6 @@ pub(crate) const HOST_ADDRESS: &str = "10.0.2.2";
 /// The host's loopback in a second network ([`Guest::networks`]): a second server for the guest.
 pub(crate) const OTHER_ADDRESS: &str = "10.0.3.2";
 
-/// The configuration of a machine.
 pub(crate) struct Guest<'a> {
     image: &'a Image,
     memory_mib: u32,
@@ -63,11 +61,9 @@ pub(crate) struct Guest<'a> {
     takes_jobs: bool,
 }
 
-/// The result of a job.
 pub(crate) struct Outcome {
     /// The script's exit status, `None` if the machine ended without reporting one.
     pub(crate) status: Option<i32>,
-    /// Everything on the serial console.
     pub(crate) log: String,
 }
 
@@ -130,13 +126,12 @@ impl<'a> Guest<'a> {
         self
     }
 
-    /// Sets an environment variable of the script.
+    /// An environment variable of the script.
     pub(crate) fn set(mut self, name: &str, value: impl ToString) -> Self {
         self.parameters.push((name.to_owned(), value.to_string()));
         self
     }
 
-    /// Forwards a port of the host's loopback to a port of the guest.
     pub(crate) fn forward(mut self, host: u16, guest: u16) -> Self {
         self.forwards.push((host, guest));
         self
@@ -175,7 +170,6 @@ impl<'a> Guest<'a> {
             && other.tap.is_none()
     }
 
-    /// Runs a script to its end.
     pub(crate) fn run(&self, script: &str, within: Duration) -> anyhow::Result<Outcome> {
         self.start(script, within)?.finish()
     }
@@ -186,7 +180,6 @@ impl<'a> Guest<'a> {
         Running::start(|| self.boot(script), within)
     }
 
-    /// Boots the machine, which waits for jobs.
     pub(super) fn boot_for_jobs(&self) -> anyhow::Result<Booted> {
         Ok(self.start("", BOOT_MAX)?.booted)
     }
@@ -312,7 +305,6 @@ impl Outcome {
         Ok(())
     }
 
-    /// The lines of the log that report a failed check.
     fn failures(&self) -> String {
         self.log.lines().filter(|line| line.contains("FAIL ")).collect::<Vec<_>>().join("\n")
     }
@@ -335,7 +327,6 @@ impl Booted {
 }
 
 impl<'m> Running<'m> {
-    /// Starts a job on a machine from `machine`, and tries the next one if that ends or hangs before the script begins.
     pub(super) fn start(
         mut machine: impl FnMut() -> anyhow::Result<Booted>,
         within: Duration,

@@ -147,7 +147,6 @@ fn check_command_line(service: &Managed) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Asserts that the guest's result of a scenario names its mount and agrees with the built-in client's.
 fn compare(service: &Managed, work: &Path, volume: &LimitedVolume, how: &str) -> anyhow::Result<()> {
     let LimitedVolume { name, limit, .. } = volume;
     let guest = read(&service.written(&format!("{name}.json"))?)?;
@@ -176,7 +175,6 @@ fn compare(service: &Managed, work: &Path, volume: &LimitedVolume, how: &str) ->
     print_and_check(rows.iter().map(|(what, guest, built_in)| (what.as_str(), *guest, *built_in)))
 }
 
-/// Prints both results and their ratio. Returns an error that names the disagreements.
 fn print_and_check<'a>(rows: impl IntoIterator<Item = (&'a str, f64, f64)>) -> anyhow::Result<()> {
     let mut apart = Vec::new();
     for (what, found, other) in rows {
@@ -193,7 +191,6 @@ fn print_and_check<'a>(rows: impl IntoIterator<Item = (&'a str, f64, f64)>) -> a
     Err(Disagreement(format!("more than {:.0} % apart: {}", DIFFERENCE_MAX * 100.0, apart.join("; "))).into())
 }
 
-/// Asserts that the result names the mount.
 fn check_mount(target: &Value, volume: &str) -> anyhow::Result<()> {
     let mount = &target["mount"];
     let source = format!("{HOST_ADDRESS}:/{volume}");
@@ -234,7 +231,7 @@ fn check_calls(cell: &Value) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The mean duration of an operation, in the median of the repetitions.
+/// The median over the repetitions.
 fn mean_ms(cell: &Value) -> anyhow::Result<f64> {
     let mean = |measurement: &Value| {
         let (mut ops, mut sum_ns) = (0.0, 0.0);

@@ -21,13 +21,11 @@ const SUITE_MAX: Duration = Duration::from_secs(3 * 3600);
 /// The part that compares reads and writes with a model: its first failure counts.
 const MODEL: &str = "crossproto";
 
-/// A command that is a part of the suite.
 #[derive(Debug, PartialEq, Eq)]
 struct Part {
     name: &'static str,
     /// The command line, without the server.
     words: &'static [&'static str],
-    /// Whether the command takes `--binary`.
     takes_binary: bool,
 }
 

@@ -50,7 +50,6 @@ const TUNED: [Statement; 5] = [
     ("read-ahead of the mount", "ok", "3840 KiB"),
 ];
 
-/// The statements about each mount.
 const ADVICE: [(&str, &[Statement]); 5] = [
     (
         "baseline",
@@ -137,7 +136,6 @@ fn measured(args: &Args, machine: &mut Machine<'_>, form: Form, seconds: u32) ->
     service.stop()
 }
 
-/// Asserts that the check makes these statements about a mount.
 fn check_advice(service: &Managed, name: &str, said: &[Statement]) -> anyhow::Result<()> {
     let advice = read(&service.written(&format!("check-{name}.json"))?)?;
     let checks = list(&advice["checks"])?;
@@ -181,7 +179,6 @@ fn check_results(service: &Managed, work: &Path, cases: &[&str]) -> anyhow::Resu
     Ok(())
 }
 
-/// Asserts that the result names the mount.
 fn check_mount(target: &Value, case: &str) -> anyhow::Result<()> {
     ensure!(target["case"] == case && target["co_located"] == false, "{case}: the target is {target}");
     let options = target["mount"]["options"].as_str().context("no mount options")?;

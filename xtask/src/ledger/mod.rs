@@ -28,10 +28,10 @@ use worker::{Connection, Worker};
 
 /// A crash under a load with fewer acknowledged operations proves too little.
 const ACKNOWLEDGED_MIN: usize = 300;
-/// The time for which a load may run longer, until it has that many and all required kinds of operations.
+/// A load runs up to this much longer, until it has that many and all required kinds of operations.
 const LOAD_MAX: Duration = Duration::from_secs(60);
 
-/// The operations that one run of the server acknowledged.
+/// Operations that one run of the server acknowledged.
 pub(crate) struct Ledger {
     workers: Vec<Worker>,
 }
@@ -41,24 +41,20 @@ pub(crate) struct Load {
     progress: Arc<Progress>,
 }
 
-/// State that a load's workers share.
 #[derive(Default)]
 struct Progress {
     stop: AtomicBool,
-    /// Operations, by kind.
     acknowledged: Mutex<BTreeMap<&'static str, usize>>,
 }
 
-/// The result of a verification.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
-    /// Acknowledged operations, by kind.
     acknowledged: BTreeMap<&'static str, usize>,
     names_checked: usize,
     problems: Vec<String>,
 }
 
-/// The error of a server that lost an acknowledged operation.
+/// Fails the run: the server lost an acknowledged operation.
 #[derive(Debug)]
 pub(crate) struct LostOperation(String);
 
@@ -216,7 +212,6 @@ impl Report {
         Err(LostOperation(format!("{count} problems, logs in {logs}:\n{}", first.join("\n"))).into())
     }
 
-    /// The kinds of operations that were never acknowledged.
     pub(crate) fn missing(&self, share: Option<&Share>) -> Vec<&'static str> {
         let smb = if share.is_some() { &model::KINDS_OF_SMB[..] } else { &[] };
         let kinds = model::KINDS_OF_NFS.iter().chain(smb).copied();

@@ -103,7 +103,7 @@ pub(crate) const KINDS_OF_SMB: [&str; 10] = [
 ];
 
 impl Operation {
-    /// The name of the operation in reports, over the given protocol.
+    /// The name in reports; each protocol has its own.
     pub(crate) fn kind(&self, smb: bool) -> &'static str {
         let [nfs, own] = self.kinds();
         if smb { own } else { nfs }
@@ -134,7 +134,6 @@ impl Operation {
     }
 }
 
-/// The contents of a file, as far as they are known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Content {
     /// For each slot the tags that it may contain, the latest last; tag 0 is a slot of zeros.
@@ -159,7 +158,7 @@ pub(crate) struct Inode {
     pub(crate) handle: Option<Handle>,
 }
 
-/// A worker's directory; the directory itself has the path "".
+/// A worker's directory, which has the path "" itself.
 #[derive(Clone, Debug)]
 pub(crate) struct Tree {
     pub(crate) names: BTreeMap<String, usize>,
@@ -176,12 +175,11 @@ impl Tree {
         &self.inodes[self.names[path]]
     }
 
-    /// The NFS handle of a path; every inode created by an acknowledged operation has one.
+    /// Every inode that an acknowledged operation created has a handle.
     pub(crate) fn handle(&self, path: &str) -> &[u8] {
         self.inode(path).handle.as_deref().expect("an acknowledged operation left a handle")
     }
 
-    /// The contents of the file at a path; `None` if it is not a file.
     pub(crate) fn content(&self, path: &str) -> Option<&Content> {
         match &self.inode(path).kind {
             Kind::File(content) => Some(content),
@@ -189,13 +187,11 @@ impl Tree {
         }
     }
 
-    /// Whether a path is a directory without entries.
     pub(crate) fn is_empty_directory(&self, path: &str) -> bool {
         let below = format!("{path}/");
         !self.names.keys().any(|name| name.starts_with(&below))
     }
 
-    /// The tree after an acknowledged operation.
     pub(crate) fn acknowledge(&mut self, operation: &Operation, made: Option<Handle>) {
         self.apply(operation, made, true);
     }
@@ -308,7 +304,7 @@ impl Content {
         self.slots_min = self.slots.len();
     }
 
-    /// Compares with the bytes that were read. Returns the difference.
+    /// Returns the first difference from the bytes that were read.
     pub(crate) fn compare(&self, bytes: &[u8]) -> Result<(), String> {
         let slots = bytes.len() / SLOT;
         if !bytes.len().is_multiple_of(SLOT) || slots < self.slots_min || slots > self.slots.len() {

@@ -19,24 +19,19 @@ const WRITE_SLOTS_MAX: usize = 16;
 /// NFS3ERR_JUKEBOX, RFC 1813 §2.6: try again later.
 const JUKEBOX: u32 = 10008;
 
-/// The protocol of a worker.
 pub(crate) enum Connection {
     Nfs(MountResult),
     Smb(Smb),
 }
 
-/// The work of one connection, and its model.
 pub(crate) struct Worker {
-    /// The name of its directory in the export.
+    /// Below the export.
     pub(crate) directory: String,
     pub(crate) tree: Tree,
-    /// The operation without a reply.
     pub(crate) in_flight: Option<Operation>,
-    /// The kind of each acknowledged operation.
     pub(crate) acknowledged: Vec<&'static str>,
-    /// The write verifier of this run of the server.
     pub(crate) verifier: Option<u64>,
-    /// Faults of the server while it was running.
+    /// Faults of the server while it ran.
     pub(crate) complaints: Vec<String>,
     connection: Connection,
     random: Random,
@@ -309,12 +304,11 @@ impl Worker {
     }
 }
 
-/// Splits a path into its directory and its last name.
 pub(crate) fn split(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
 }
 
-/// The operation without the long list of a write's tags.
+/// Leaves out the long list of a write's tags.
 fn brief(operation: &Operation) -> String {
     match operation {
         Operation::Write { path, slot, tags, stable } => {

@@ -34,7 +34,6 @@ pub(crate) struct Args {
     show: bool,
 }
 
-/// The result of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Outcome {
     Holds,
@@ -69,7 +68,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The files of the folder that contain selected rows.
 fn files(directory: &Path, only: &[String]) -> anyhow::Result<Vec<(String, Page)>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(directory).with_context(|| format!("{}", directory.display()))? {
@@ -88,7 +86,6 @@ fn files(directory: &Path, only: &[String]) -> anyhow::Result<Vec<(String, Page)
     Ok(files)
 }
 
-/// Runs the rows of a page in a sandbox.
 fn run_page(args: &Args, binary: &Path, stem: &str, page: &Page) -> anyhow::Result<Vec<Outcome>> {
     let work = process::target_dir().join("pages").join(stem);
     let sandbox = Sandbox { binary, work, is_brief: false, ends_at_failure: false };
@@ -120,7 +117,6 @@ fn run_page(args: &Args, binary: &Path, stem: &str, page: &Page) -> anyhow::Resu
     Ok(results)
 }
 
-/// The faults of a command's result.
 fn faults(run: &Run, ended: Option<&ScriptResult>) -> Vec<String> {
     let Some(ScriptResult { status, printed }) = ended else {
         return vec![format!("`{}` was not run", run.command)];

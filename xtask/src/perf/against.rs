@@ -13,7 +13,6 @@ use crate::process::{self, text};
 /// Builds of earlier commits that are retained, by when they were built.
 const BUILDS_MAX: usize = 10;
 
-/// A value of `--against`.
 #[derive(Debug, PartialEq, Eq)]
 enum Choice {
     Program(PathBuf),
@@ -65,7 +64,7 @@ fn built(builds: &Path, commit: &str) -> anyhow::Result<PathBuf> {
     Ok(made)
 }
 
-/// Removes the checkout, even one of an interrupted run.
+/// Works on the checkout of an interrupted run too.
 fn remove_worktree(checkout: &Path) -> anyhow::Result<()> {
     if checkout.exists() {
         fs::remove_dir_all(checkout).with_context(|| format!("cannot remove {}", checkout.display()))?;
@@ -74,7 +73,6 @@ fn remove_worktree(checkout: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Removes all builds but the newest `count`.
 fn remove_oldest(builds: &Path, count: usize) -> anyhow::Result<()> {
     let mut found: Vec<(SystemTime, PathBuf)> = Vec::new();
     for entry in fs::read_dir(builds)? {

@@ -170,7 +170,6 @@ impl Args {
     }
 }
 
-/// The measured rows, by protocol.
 struct Selected {
     v3: Vec<&'static Row>,
     /// Only in a comparison of builds.

@@ -25,7 +25,7 @@ const INSTRUCTIONS_MAX: f64 = 1.01;
 /// Rounds below which an aim is not judged: single samples are up to 20 % off.
 pub(super) const AIM_ROUNDS_MIN: usize = 9;
 
-/// A row with the samples of every contender; the first is the judged one.
+/// The first contender is the judged one.
 #[derive(Debug, Serialize)]
 pub(super) struct RowReport {
     pub(super) key: String,
@@ -40,9 +40,8 @@ pub(super) struct ContenderReport {
     pub(super) cpu_us_per_op: f64,
     pub(super) p50_ms: f64,
     pub(super) p99_ms: f64,
-    /// The ratio of its CPU time to the first contender's in the same round.
+    /// CPU time, divided by the first contender's in the same round.
     pub(super) ratio: Spread,
-    /// The aim of the comparison with it.
     pub(super) bound: Option<Bound>,
     pub(super) rounds: Vec<Sample>,
 }
@@ -52,20 +51,17 @@ pub(super) struct ContenderReport {
 pub(super) struct InstructionReport {
     pub(super) key: String,
     pub(super) title: String,
-    /// One entry for each build.
     pub(super) per_op: Vec<Spread>,
     /// `None` without another build.
     pub(super) bound: Option<Bound>,
 }
 
-/// All results, as written to a file.
 #[derive(Debug, Serialize)]
 pub(super) struct Results {
     pub(super) rows: Vec<RowReport>,
     pub(super) instructions: Vec<InstructionReport>,
 }
 
-/// A median and its extremes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Spread {
     pub(super) median: f64,
@@ -73,7 +69,7 @@ pub(super) struct Spread {
     pub(super) max: f64,
 }
 
-/// The largest ratio of CPU times, by its median over the rounds.
+/// A ratio of CPU times, by its median over the rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Bound {
     pub(super) kind: BoundKind,
@@ -81,7 +77,6 @@ pub(super) struct Bound {
     pub(super) max: f64,
 }
 
-/// A server that a row is compared with, and the aim.
 pub(super) struct Peer<'a> {
     pub(super) name: &'a str,
     pub(super) kind: BoundKind,
@@ -142,7 +137,7 @@ impl Spread {
         Self { median, min: at(0), max: at(values.len().wrapping_sub(1)) }
     }
 
-    /// The distance of the extremes, divided by the median.
+    /// Extremes' distance, divided by the median.
     fn relative(&self) -> f64 {
         (self.max - self.min) / self.median
     }
@@ -201,7 +196,6 @@ impl RowReport {
         Self { key: key.to_owned(), title: title.to_owned(), contenders }
     }
 
-    /// The causes of doubt about the row.
     pub(super) fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         let all = || self.contenders.iter().flat_map(|contender| &contender.rounds);
@@ -254,7 +248,6 @@ impl fmt::Display for InstructionReport {
     }
 }
 
-/// The aim of the comparison with this contender.
 fn bound(row: &Row, contender: &Contender, ratio: f64, ours_to_theirs: f64) -> Option<Bound> {
     let kind = contender.bound?;
     let (found, max) = match kind {

@@ -1,17 +1,14 @@
 //! The measured rows: one for each promise about speed.
 
-/// Names in the large directory.
 const ENTRIES: usize = 10_000;
 
-/// A kind of load, and the aim for the server's CPU time per operation.
+/// A load, and the aim for the server's CPU time per operation.
 #[derive(Debug)]
 pub(super) struct Row {
     /// The key for `--only`.
     pub(super) key: &'static str,
     pub(super) title: &'static str,
-    /// The generator's arguments.
     load: &'static str,
-    /// The durability of this server's volume.
     pub(super) relaxed: bool,
     /// A load that flushes is bound by the disk; a longer measurement adds nothing.
     pub(super) seconds_max: f64,
@@ -23,12 +20,11 @@ pub(super) struct Row {
     pub(super) v41: Option<V41>,
 }
 
-/// A row over NFSv4.1.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct V41 {
-    /// The title over NFSv4.1, if the operations differ.
+    /// Empty if the operations are those of NFSv3.
     pub(super) title: &'static str,
-    /// The generator's arguments, if they differ.
+    /// `None` if they are those of NFSv3.
     load: Option<&'static str>,
     /// The aim: at most this ratio to this server over NFSv3.
     pub(super) v3_max: f64,
@@ -110,7 +106,6 @@ pub(super) const ROWS: [Row; 15] = [
 ];
 
 impl Row {
-    /// The generator's arguments.
     pub(super) fn arguments(&self, speaks_v41: bool, seconds: f64, size: &str) -> Vec<String> {
         let load = self.v41.filter(|_| speaks_v41).and_then(|v41| v41.load).unwrap_or(self.load);
         arguments(load, seconds.min(self.seconds_max), size)

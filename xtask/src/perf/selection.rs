@@ -2,9 +2,7 @@
 
 use anyhow::bail;
 
-/// The prefix of a row's key over NFSv4.1.
 pub(super) const V41: &str = "v41.";
-/// The prefix of a row's key over SMB.
 pub(super) const SMB: &str = "smb.";
 
 /// Whether the key begins with one of the prefixes in `only`; without any, every key is selected.

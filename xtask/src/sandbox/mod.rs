@@ -11,27 +11,21 @@ use anyhow::Context;
 
 use crate::process;
 
-/// The script that sets up the sandbox and runs the steps in it.
 const INIT: &str = include_str!("init.sh");
-/// The script that runs one step.
 const STEP: &str = include_str!("step.sh");
 /// Programs that the scripts find in their path.
 const PROGRAMS: [(&str, &str); 2] =
     [("plimsoll", include_str!("plimsoll.sh")), ("cargo", include_str!("cargo.sh"))];
 /// Seconds after which a script is killed.
 const SCRIPT_S_MAX: &str = "900";
-/// The time after which the whole sandbox is killed.
+/// After this time the whole sandbox is killed.
 const MACHINE_MAX: Duration = Duration::from_secs(1800);
-/// The number of concurrent sandboxes; their commands mostly wait.
+/// Concurrent sandboxes; their commands mostly wait.
 const MACHINES: usize = 5;
 
-/// A sandbox that is not running yet.
 pub(crate) struct Sandbox<'a> {
-    /// The program that `plimsoll` runs.
     pub(crate) binary: &'a Path,
-    /// The directory of its files and its output.
     pub(crate) work: PathBuf,
-    /// Whether measurements are as short as possible.
     pub(crate) is_brief: bool,
     /// Whether a failed script ends the run.
     pub(crate) ends_at_failure: bool,

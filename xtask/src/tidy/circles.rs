@@ -7,7 +7,6 @@ use super::imports::Graph;
 /// Files of a circle above which it is a fault.
 const CIRCLE_FILES_MAX: usize = 3;
 
-/// Circles of too many files.
 pub(super) fn faults(graph: &Graph<'_>) -> Vec<String> {
     let too_large = circles(graph).into_iter().filter(|circle| circle.len() > CIRCLE_FILES_MAX);
     let fault = |circle: BTreeSet<&str>| {

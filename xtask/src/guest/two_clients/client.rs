@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 
 const BOOT_MAX: Duration = Duration::from_secs(300);
-/// The longest duration of a command.
 const ANSWER_MAX: Duration = Duration::from_secs(400);
 /// The time for which a conflicting lock must not be granted. A client without a callback asks again 1, 3 and 7 seconds
 /// after the first time, or later.
@@ -35,7 +34,6 @@ pub(super) fn accept(control: &TcpListener) -> anyhow::Result<[Client; 2]> {
     Ok([one.context("guest one did not connect")?, two.context("guest two did not connect")?])
 }
 
-/// A guest that executes commands.
 pub(super) struct Client {
     name: String,
     stream: BufReader<TcpStream>,
@@ -43,7 +41,6 @@ pub(super) struct Client {
     events: Vec<(String, Instant)>,
 }
 
-/// The result of a command: its status and the end of its output.
 struct CommandResult {
     status: i32,
     text: String,
@@ -89,7 +86,7 @@ impl Client {
         }
     }
 
-    /// Sends a command without waiting for its result.
+    /// Does not wait for the result.
     pub(super) fn send_command(&mut self, command: &str) -> anyhow::Result<()> {
         Ok(self.stream.get_mut().write_all(format!("{command}\n").as_bytes())?)
     }
@@ -104,7 +101,6 @@ impl Client {
         Ok(CommandResult { status: status.parse()?, text: text.to_owned() })
     }
 
-    /// Asserts that nothing happens for a while.
     pub(super) fn assert_quiet(&mut self) -> anyhow::Result<()> {
         self.stream.get_ref().set_read_timeout(Some(QUIET))?;
         let found = self.stream.fill_buf().map(|answer| String::from_utf8_lossy(answer).into_owned());
@@ -127,7 +123,6 @@ impl Client {
         Ok(text)
     }
 
-    /// Runs a command that must fail with this reason.
     pub(super) fn run_refused(&mut self, command: &str, why: &str) -> anyhow::Result<()> {
         self.send_command(command)?;
         let CommandResult { status, text } = self.answer()?;
@@ -139,7 +134,6 @@ impl Client {
         Ok(())
     }
 
-    /// Acquires a free lock.
     pub(super) fn lock(&mut self, name: &str, range: &str) -> anyhow::Result<()> {
         self.request_lock(name, range)?;
         self.wait_for_event("granted", name).map(drop)
