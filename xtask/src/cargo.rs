@@ -38,7 +38,6 @@ pub(crate) fn metadata(manifest: &Path) -> anyhow::Result<Value> {
     Ok(serde_json::from_slice(&process::output(&process::workspace(), &program(), &arguments)?)?)
 }
 
-/// Lists the programs in the `tests` directories of the workspace.
 #[cfg(test)]
 pub(crate) fn test_targets() -> anyhow::Result<Vec<String>> {
     let metadata = metadata(&process::workspace().join("Cargo.toml"))?;
@@ -51,7 +50,6 @@ pub(crate) fn test_targets() -> anyhow::Result<Vec<String>> {
     Ok(targets.collect())
 }
 
-/// Compiles the test programs of the workspace, unless they are compiled already.
 pub(crate) fn test_programs() -> anyhow::Result<Vec<TestProgram>> {
     let cargo = program();
     let command = ["test", "--locked", "--workspace", "--all-targets", "--no-run", "--message-format=json"];

@@ -21,7 +21,7 @@ pub(crate) struct Debs {
 }
 
 impl Debs {
-    /// Downloads and unpacks missing packages. Returns their directory.
+    /// Returns the directory of the unpacked packages.
     pub(crate) fn unpack(&self) -> anyhow::Result<PathBuf> {
         let home = process::target_dir().join(self.name);
         let (root, done) = (home.join("root"), home.join("unpacked"));

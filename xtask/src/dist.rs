@@ -11,11 +11,10 @@ use crate::packages;
 use crate::process::{self, text};
 
 const PROFILE: &str = "dist";
-/// The maximum size of the program without its debug information.
+/// Without the debug information.
 const PROGRAM_BYTES_MAX: u64 = 40_000_000;
 const DEBUG_FILE: &str = "plimsoll.debug";
 
-/// `dist`.
 pub(crate) fn run() -> anyhow::Result<()> {
     let program = program()?;
     for path in [program.with_file_name(DEBUG_FILE), program] {

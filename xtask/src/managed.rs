@@ -11,7 +11,6 @@ use crate::process::{self, Process};
 use crate::samba::USER;
 use crate::server::free_port;
 
-/// The longest duration of the start and of the stop.
 const START_MAX: Duration = Duration::from_secs(120);
 
 pub(crate) struct Managed {
@@ -68,7 +67,7 @@ impl Managed {
         Ok(())
     }
 
-    /// SIGKILL, and a restart of the same service after the outage.
+    /// Kills the service, and restarts it after the outage.
     pub(crate) fn crash(&mut self, outage: Duration) -> anyhow::Result<()> {
         self.process.end();
         std::thread::sleep(outage);
@@ -76,7 +75,6 @@ impl Managed {
         self.wait_until_ready()
     }
 
-    /// Runs a command whose words are separated by spaces, and returns its output.
     pub(crate) fn manage(&self, command: &str) -> anyhow::Result<String> {
         self.manage_with(&command.split(' ').collect::<Vec<_>>())
     }
@@ -101,7 +99,7 @@ impl Managed {
         self.client()?["connections"].as_u64().context("a client without a number of connections")
     }
 
-    /// The path of a file that a client wrote at the root of a volume, under a name that no other volume has.
+    /// The name must be unique among the volumes, and the file is at the volume's root.
     pub(crate) fn written(&self, name: &str) -> anyhow::Result<PathBuf> {
         let volumes = std::fs::read_dir(self.data.join("volumes"))?;
         let paths = volumes.map(|volume| Ok(volume?.path().join(name)));
@@ -109,7 +107,7 @@ impl Managed {
         paths.into_iter().find(|path| path.exists()).with_context(|| format!("no client wrote {name}"))
     }
 
-    /// SIGTERM; the service must end with success.
+    /// The service must end with success.
     pub(crate) fn stop(self) -> anyhow::Result<()> {
         let status = self.process.terminate(START_MAX)?;
         ensure!(status.success(), "plimsoll ended with {status} on SIGTERM");

@@ -13,7 +13,6 @@ use anyhow::{Context, bail, ensure};
 use crate::process::{self, Process};
 use crate::samba;
 
-/// The longest time from its start to its mount lines.
 const START_MAX: Duration = Duration::from_secs(60);
 const END_MAX: Duration = Duration::from_secs(60);
 
@@ -21,7 +20,6 @@ const END_MAX: Duration = Duration::from_secs(60);
 pub(crate) struct Options {
     pub(crate) binary: PathBuf,
     pub(crate) directories: Vec<PathBuf>,
-    /// Acknowledge writes before they are on disk.
     pub(crate) relaxed: bool,
     /// The prefix of its command, such as `taskset`.
     pub(crate) prefix: Vec<String>,
@@ -69,7 +67,7 @@ impl Plimsoll {
         self.process.id()
     }
 
-    /// SIGTERM; it must end with success.
+    /// The server must end with success.
     pub(crate) fn stop(self) -> anyhow::Result<()> {
         let status = self.process.terminate(END_MAX)?;
         if !status.success() {
@@ -79,7 +77,7 @@ impl Plimsoll {
     }
 }
 
-/// Serves directories over SMB at a port of this machine, to [`USER`](samba::USER), each as a share with its name.
+/// Each directory is a share with its name, for [`USER`](samba::USER), at a port of this machine.
 pub(crate) fn serve_smb(
     binary: &Path,
     directories: &[&Path],

@@ -82,7 +82,7 @@ impl Process {
         bail!("{} did not end within {} s and was killed", self.name, within.as_secs())
     }
 
-    /// SIGKILL; a child that has ended already is left alone.
+    /// Leaves a child alone that has ended already.
     pub(crate) fn end(&mut self) {
         // Both fail only for a child that has ended already.
         drop(self.child.kill());
@@ -96,7 +96,7 @@ impl Drop for Process {
     }
 }
 
-/// Runs a command to its end and appends its output to `log`. An error names the command and quotes the end of the log.
+/// An error names the command and quotes the end of the log.
 pub(crate) fn run(argv: &[&str], log: &Path, within: Duration) -> anyhow::Result<()> {
     let argv: Vec<String> = argv.iter().map(ToString::to_string).collect();
     let file = append_to(log)?;
@@ -125,13 +125,12 @@ pub(crate) fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new(".")).to_owned()
 }
 
-/// The target directory of cargo and of this program's own files.
 pub(crate) fn target_dir() -> PathBuf {
     let workspace = workspace();
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), |dir| workspace.join(dir))
 }
 
-/// The requested program, or the one that `cargo build --release` builds.
+/// Defaults to the program that `cargo build --release` builds.
 pub(crate) fn binary(chosen: Option<&Path>) -> PathBuf {
     chosen.map_or_else(|| target_dir().join("release/plimsoll"), Path::to_owned)
 }

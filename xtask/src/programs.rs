@@ -95,9 +95,7 @@ const NEED_ROOT: [(&str, &[&str]); 13] = [
 ];
 /// The file to which tests append a line for each part that they skip (`crates/vfs/tests/support/skip.rs`).
 const SKIPPED_LOG: &str = "PLIMSOLL_TESTS_SKIPPED";
-/// Tests skip nothing if this is set.
 const REQUIRE_ALL: &str = "PLIMSOLL_TESTS_REQUIRE_ALL";
-/// Timed tests measure for a shorter time if this is set.
 const BRIEF: &str = "PLIMSOLL_TESTS_BRIEF";
 /// A program that runs longer hangs.
 const PROGRAM_MAX: Duration = Duration::from_secs(20 * 60);
@@ -237,7 +235,7 @@ fn needs_root(program: &str) -> &'static [&'static str] {
     NEED_ROOT.iter().find(|(name, _)| *name == program).map_or(&[], |(_, tests)| tests)
 }
 
-/// Fails if a test that needs root was renamed.
+/// Detects a renamed test that needs root.
 fn check_names(program: &TestProgram) -> anyhow::Result<()> {
     let needs_root = needs_root(&program.name());
     if needs_root.is_empty() {
@@ -255,7 +253,7 @@ fn check_names(program: &TestProgram) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether a failed test, or the program, is one whose first failure counts.
+/// The first failure counts for some programs and tests.
 fn fails_for_good(program: &str, printed: &str) -> bool {
     let has_word = |name: &str| NEVER_RETRIED_WORDS.iter().any(|word| name.contains(word));
     NEVER_RETRIED.contains(&program) || has_word(program) || failed_tests(printed).any(has_word)

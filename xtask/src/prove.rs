@@ -233,7 +233,7 @@ impl Cell {
         })
     }
 
-    /// Prints the found value beside the expected one. Returns an error message if they differ by more than `most`.
+    /// Returns an error message if the found value differs by more than `most`.
     fn compare(&self, what: &str, found: f64, wanted: f64, most: f64) -> Option<String> {
         let off = (found / wanted - 1.0) * 100.0;
         let line = format!("{:<32} {found:>10.1} of {wanted:>10.1} {off:>+7.2} %  {what}", self.label);
@@ -244,7 +244,7 @@ impl Cell {
     }
 }
 
-/// Runs the series whose names contain these words.
+/// An empty `series` selects all of the scenario.
 fn measure_series(
     service: &Managed,
     work: &Path,
@@ -281,7 +281,7 @@ mod tests {
 
     use super::*;
 
-    /// The faults of cells that are off in these measurements, and their number.
+    /// Also returns the number of faults.
     fn faults(off: &[[bool; 2]]) -> (Vec<String>, usize) {
         let left = RefCell::new(off.iter());
         let faults = measure_twice_if_off(|_| {

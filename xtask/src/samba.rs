@@ -21,10 +21,8 @@ const DEBS: Debs = Debs {
     packages: &["samba-testsuite", "samba", "smbclient"],
 };
 const START_MAX: Duration = Duration::from_secs(120);
-/// A share with every feature of its file system.
 pub(crate) const COMPLETE: &str = "vfs objects = streams_xattr\nea support = yes\nkernel share modes = no\n\
                                    posix locking = no\nkernel oplocks = no\ndurable handles = yes\n";
-/// A share with Samba's defaults.
 pub(crate) const PLAIN: &str = "";
 /// Runs a program with the unpacked modules in `$0` mounted at [`MODULES`].
 const WITH_MODULES: &str = "mkdir -p /usr/lib/x86_64-linux-gnu/samba && mount --bind \"$0\" /usr/lib/x86_64-linux-gnu/samba && exec \"$@\"";
@@ -61,7 +59,7 @@ impl Samba {
         command
     }
 
-    /// Serves directories, each as a share with these settings.
+    /// Each directory is a share with these settings.
     pub(crate) fn serve(
         &self,
         shares: &[(String, PathBuf)],

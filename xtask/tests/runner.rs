@@ -13,7 +13,6 @@ struct Run {
 }
 
 impl Run {
-    /// Runs `cargo xtask TIER` with steps of a TOML file.
     fn of(name: &str, tier: &str, steps: &str) -> Self {
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("runner-{name}"));
         drop(std::fs::remove_dir_all(&target));
@@ -21,7 +20,7 @@ impl Run {
         Self::again(target, tier, steps)
     }
 
-    /// Runs steps in the target directory of an earlier run.
+    /// Reuses the target directory of an earlier run.
     fn again(target: PathBuf, tier: &str, steps: &str) -> Self {
         let file = target.join("steps.toml");
         std::fs::write(&file, steps).unwrap();
@@ -51,7 +50,6 @@ impl Run {
             .collect()
     }
 
-    /// The contents of a file that a step has written.
     fn left(&self, name: &str) -> String {
         std::fs::read_to_string(self.target.join(name)).unwrap_or_default()
     }

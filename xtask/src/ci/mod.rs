@@ -61,7 +61,6 @@ struct StepEntry {
     never_again: bool,
 }
 
-/// Format, rules, lints, unit and protocol tests.
 pub(crate) fn test(args: &Args) -> anyhow::Result<()> {
     if rustix::process::geteuid().is_root() {
         packages::require(packages::FOR_TESTS)?;
@@ -77,7 +76,6 @@ pub(crate) fn test(args: &Args) -> anyhow::Result<()> {
     verdict(&report)
 }
 
-/// Everything else that continuous integration runs.
 pub(crate) fn ci(args: &Args) -> anyhow::Result<()> {
     if let Some(file) = &args.steps {
         return verdict(&run("ci", &read(file)?, None)?);
@@ -89,7 +87,6 @@ pub(crate) fn ci(args: &Args) -> anyhow::Result<()> {
     verdict(&report)
 }
 
-/// The long suites.
 pub(crate) fn full(args: &FullArgs) -> anyhow::Result<()> {
     let steps = match &args.args.steps {
         Some(file) => read(file)?,
@@ -122,7 +119,7 @@ fn prepare(tier: &str) -> anyhow::Result<()> {
     packages::require(&[packages::FOR_TESTS, packages::FOR_GUEST].concat())
 }
 
-/// Splits off the lanes that have passed, with their minutes, and the preparations that no other lane needs.
+/// Also removes the preparations that no other lane needs.
 fn without_passed(steps: Vec<Step>, records: &Records) -> (Vec<(&'static str, f64)>, Vec<Step>) {
     let mut kept = Vec::new();
     let mut rest: Vec<Step> = steps

@@ -14,7 +14,6 @@ use super::summary::minutes;
 use super::timeline::Span;
 use crate::process;
 
-/// Files that every lane tests or is built from.
 const INPUTS: [&str; 6] = [".cargo", "Cargo.lock", "Cargo.toml", "conformance", "crates", "xtask"];
 /// Files among them that no lane reads.
 const IGNORED_INPUTS: [&str; 5] = [
@@ -57,12 +56,12 @@ impl Records {
     }
 }
 
-/// The command without the path of this program.
+/// Without the path of this program, which may differ.
 fn command(step: &Step) -> String {
     step.argv[1..].join(" ")
 }
 
-/// A hash of the names and contents of all inputs, including uncommitted files.
+/// Covers names and contents of all inputs, including uncommitted files.
 fn inputs() -> anyhow::Result<String> {
     let workspace = process::workspace();
     let list = ["ls-files", "-z", "--cached", "--others", "--exclude-standard", "--"];

@@ -14,9 +14,7 @@ use crate::process::{self, Process};
 
 /// Lines of a failed step's log that the end repeats: often only the end of the output is preserved.
 const LAST_LINES: usize = 12;
-/// Steps that use a core each and run at the same time.
 const CORES: usize = 2;
-/// Beginnings of lines that steps print and the report repeats.
 const FLAKY: &str = "FLAKY ";
 const SKIPPED: &str = "skipped: ";
 const POLL: Duration = Duration::from_millis(50);
@@ -76,7 +74,7 @@ struct Scheduler<'s> {
     failures: Vec<(&'static str, String)>,
 }
 
-/// Runs all steps, each under a command, and prints a timeline. Calls `ended` after each step.
+/// Calls `ended` after each step.
 pub(super) fn run(
     steps: &[Step],
     under: &[&str],
@@ -146,7 +144,7 @@ impl<'s> Scheduler<'s> {
         }
     }
 
-    /// Takes the first step that can run now. Steps that need the whole machine come when nothing else can run.
+    /// Steps that need the whole machine come when nothing else can run.
     fn next(&mut self) -> Option<&'s Step> {
         self.drop_impossible();
         let taken = |load: Load| self.running.iter().filter(|running| running.step.load == load).count();
@@ -162,7 +160,6 @@ impl<'s> Scheduler<'s> {
         core.or(little).or_else(machine).map(|index| self.waiting.remove(index))
     }
 
-    /// Drops the steps that need one that did not pass.
     fn drop_impossible(&mut self) {
         while let Some((index, needed)) = self.impossible() {
             let name = self.waiting.remove(index).name;
@@ -190,7 +187,6 @@ impl<'s> Scheduler<'s> {
         }
     }
 
-    /// Collects the steps that have ended.
     fn collect(&mut self) {
         let mut index = 0;
         while index < self.running.len() {
@@ -205,7 +201,6 @@ impl<'s> Scheduler<'s> {
         }
     }
 
-    /// Decides whether a step that has ended runs again.
     fn judge(&mut self, running: Running<'s>, outcome: Outcome, log: String) {
         let Running { step, begun, first, .. } = running;
         let parts = Part::all_in(&log);
@@ -269,19 +264,19 @@ fn failures(step: &Step, parts: &[Part], log: &str) -> Vec<Flaky> {
     failures
 }
 
-/// Whether a line of a log contains the cause of a failure, or the command that repeats it.
+/// Causes of a failure, and the command that repeats it, explain a failure.
 fn explains_failure(line: &str) -> bool {
     ["FAIL", "panicked", "error: ", "has failed", "seed"].iter().any(|word| line.contains(word))
 }
 
-/// The first line of a log that reports a failure, or the last line.
+/// Falls back to the last line.
 fn first_failure(log: &str) -> String {
     let mut lines = log.lines().map(str::trim).filter(|line| !line.is_empty());
     let first = lines.clone().find(|line| explains_failure(line) && !line.contains("seed"));
     first.or_else(|| lines.next_back()).unwrap_or("it printed nothing").to_owned()
 }
 
-/// The lines of a log that report failures, and its last line.
+/// Includes the log's last line.
 fn last_lines(log: &str) -> String {
     let lines: Vec<&str> = log.lines().filter(|line| !line.trim().is_empty()).collect();
     let (mut why, last): (Vec<&&str>, _) =
@@ -292,7 +287,7 @@ fn last_lines(log: &str) -> String {
 }
 
 impl Running<'_> {
-    /// Returns the outcome of a step that has ended; kills one that takes too long.
+    /// Kills a step that takes too long.
     fn ended(&mut self) -> Option<Outcome> {
         match self.process.try_wait().context("cannot wait for the step") {
             Ok(Some(status)) if status.success() => Some(Outcome::Passed),
@@ -311,7 +306,7 @@ impl Running<'_> {
 mod tests {
     use super::*;
 
-    /// Runs shell scripts with a directory as `$0`. Returns the files that they leave in it, and the number of
+    /// The scripts get a directory as `$0`. Returns the files that they leave in it, and the number of
     /// failures.
     fn ran(
         name: &str,

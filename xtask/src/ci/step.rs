@@ -8,7 +8,6 @@ pub(super) struct Step {
     /// Steps that must pass first, because this one uses their results.
     pub(super) needs: Vec<&'static str>,
     pub(super) argv: Vec<String>,
-    /// The scheduler kills the step after this time.
     pub(super) minutes_max: u64,
     pub(super) load: Load,
     pub(super) retry: Retry,
@@ -26,9 +25,8 @@ pub(super) enum Load {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Retry {
-    /// The first failure fails the run.
     Never,
-    /// The step, or its failed parts where it has parts, runs once more, alone, at the end.
+    /// The step, or each failed part, runs once more, alone, at the end.
     Once,
 }
 

@@ -11,7 +11,7 @@ use super::scheduler::Report;
 use super::timeline::Span;
 use crate::part::Verdict;
 
-/// Writes the result of a tier, and preserves those of the others.
+/// Preserves the results of the other tiers.
 pub(super) fn write(path: &Path, tier: &str, commit: &str, report: &Report) -> anyhow::Result<()> {
     let mut summary = read(path);
     summary[tier] = of(commit, report);

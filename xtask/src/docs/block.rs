@@ -7,7 +7,6 @@ const COMMANDS: &str = "sh";
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Block {
-    /// The line where its text begins.
     pub(super) line: usize,
     pub(super) text: String,
     pub(super) role: Role,
@@ -20,7 +19,6 @@ pub(super) enum Role {
     Commands,
     NotRun(String),
     File(String),
-    /// The block is an example without commands.
     Shown,
 }
 

@@ -39,7 +39,6 @@ pub(crate) struct Args {
 struct Outcome {
     path: String,
     run: usize,
-    /// Lines of blocks that are not run, and the reasons.
     not_run: Vec<(usize, String)>,
     fault: Option<String>,
     time: Duration,
@@ -94,7 +93,6 @@ fn document(binary: &Path, path: &str) -> anyhow::Result<Outcome> {
     Ok(Outcome { path: path.to_owned(), run, not_run: not_run.collect(), fault, time: begun.elapsed() })
 }
 
-/// The scripts of a block: its preparations and its own commands.
 fn scripts(block: &Block) -> impl Iterator<Item = (&Block, String)> {
     let own = match &block.role {
         Role::Commands => Some(

@@ -68,7 +68,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     namespace::run(&arguments, Duration::from_secs(args.timeout_s + 60))
 }
 
-/// Empties the part's directory, and installs its dependencies from the network, which the namespace lacks.
+/// Installs dependencies from the network, which the namespace lacks.
 pub(super) fn prepare() -> anyhow::Result<()> {
     let work = work();
     process::empty_dir(&work)?;

@@ -1,6 +1,5 @@
 //! The two forms of a part: complete, or just enough to find each kind of fault.
 
-/// The length of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     Full,
@@ -16,7 +15,7 @@ impl Form {
         }
     }
 
-    /// The parameter `BRIEF` of scripts: empty for the full form.
+    /// `BRIEF` of scripts is empty for the full form.
     pub(super) fn parameter(self) -> &'static str {
         self.choose("", "1")
     }

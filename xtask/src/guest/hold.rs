@@ -21,7 +21,7 @@ const LEVEL: &str = "anf/standard";
 const HELD_GIB: u64 = 128;
 const SMALL_MIB: u64 = 64;
 const CONNECTIONS: u64 = 4;
-/// Saturated by the host's load.
+/// The limit of the volume that the host's load saturates, and a client's share of it.
 const BUSY_MIB: u64 = 8;
 /// A run that stops half-way but reports success would pass with fewer checks.
 const CHECKS_MIN: usize = 24;

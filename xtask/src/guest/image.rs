@@ -27,7 +27,6 @@ pub(crate) enum Suite {
 const KERNEL_PACKAGE: &str = "linux-image-cloud-amd64";
 /// Packages of every guest: the client and the tools of its tests.
 const GUEST_PACKAGES: &str = "nfs-common,nfs4-acl-tools,netbase,fio,kmod,busybox-static,iproute2,procps";
-/// Tools of the host, each with its package.
 const HOST_TOOLS: [(&str, &str); 6] = [
     ("qemu-system-x86_64", "qemu-system-x86"),
     ("mmdebstrap", "mmdebstrap"),
@@ -236,7 +235,7 @@ fn unpack_module(packed: &Path, to: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The files of a module and its dependencies, in loading order.
+/// In loading order.
 fn module_files(root: &Path, version: &str, module: &str) -> anyhow::Result<Vec<String>> {
     let output = Command::new("chroot")
         .arg(root)

@@ -67,7 +67,7 @@ pub(crate) struct Outcome {
     pub(crate) log: String,
 }
 
-/// A booted machine; killed when dropped.
+/// Killed when dropped.
 pub(super) struct Booted {
     process: Process,
     lines: Receiver<String>,
@@ -77,18 +77,17 @@ pub(super) struct Booted {
     jobs: Option<Jobs>,
 }
 
-/// A disk to which the host writes each job, and the console that announces it.
 struct Jobs {
     disk: PathBuf,
     console: ChildStdin,
 }
 
-/// A job that is running; its machine is killed when this is dropped.
+/// The machine is killed when this is dropped.
 pub(crate) struct Running<'m> {
     booted: Booted,
     log: String,
     deadline: Instant,
-    /// The variable that receives the machine for the next job, after this one succeeds.
+    /// Receives the machine for the next job, after this one succeeds.
     returned_to: Option<&'m mut Option<Booted>>,
 }
 
@@ -126,7 +125,6 @@ impl<'a> Guest<'a> {
         self
     }
 
-    /// An environment variable of the script.
     pub(crate) fn set(mut self, name: &str, value: impl ToString) -> Self {
         self.parameters.push((name.to_owned(), value.to_string()));
         self
@@ -160,7 +158,7 @@ impl<'a> Guest<'a> {
         self.set("JOBS", 1)
     }
 
-    /// Whether a job written for `other` can run on this machine.
+    /// Decides whether this machine can run a job written for `other`.
     pub(super) fn suffices_for(&self, other: &Guest<'_>) -> bool {
         self.memory_mib >= other.memory_mib
             && self.cpus >= other.cpus
@@ -287,7 +285,7 @@ impl<'a> Guest<'a> {
 }
 
 impl Outcome {
-    /// Returns an error that names the failed checks, unless the script succeeded.
+    /// The error names the failed checks.
     pub(crate) fn require_success(&self) -> anyhow::Result<()> {
         match self.status {
             Some(0) => Ok(()),
@@ -327,6 +325,7 @@ impl Booted {
 }
 
 impl<'m> Running<'m> {
+    /// Tries the next machine of `machine` if one ends or hangs before the script begins.
     pub(super) fn start(
         mut machine: impl FnMut() -> anyhow::Result<Booted>,
         within: Duration,
@@ -348,7 +347,7 @@ impl<'m> Running<'m> {
         bail!("the guest did not boot")
     }
 
-    /// Stores the machine in `place` after the job succeeds.
+    /// The machine is stored only after the job succeeds.
     pub(super) fn returning_to(mut self, place: &'m mut Option<Booted>) -> Self {
         self.returned_to = Some(place);
         self
@@ -392,7 +391,6 @@ impl<'m> Running<'m> {
         bail!("the guest ended before it printed `{start}`")
     }
 
-    /// Waits until the script asks the host for this action.
     pub(crate) fn wait_mark(&mut self, mark: &str) -> anyhow::Result<()> {
         let line = self.wait_line(MARK)?;
         ensure!(line == format!("{MARK}{mark}"), "expected mark `{mark}`, the guest printed `{line}`");

@@ -26,9 +26,7 @@ const REPETITIONS: [u32; 3] = [1, 3, 3];
 /// The command of the published pages, with a size for an emulated machine.
 const COMMAND: &str = "fio --name=8krandomreads --rw=randread --direct=1 --ioengine=libaio --bs=8k --numjobs=4 \
     --iodepth=16 --size=1M --runtime=600 --group_reporting";
-/// Reads of that command: four jobs, each of the whole size.
 const COMMAND_READS: f64 = 512.0;
-/// The largest relative difference between the guest's figures and the built-in client's.
 const DIFFERENCE_MAX: f64 = 0.1;
 /// The largest relative difference between calls on the wire and operations: those in flight at the window's edges.
 const CALLS_DIFFERENCE_MAX: f64 = 0.05;
@@ -36,7 +34,7 @@ const CALLS_DIFFERENCE_MAX: f64 = 0.05;
 /// Checks of a run beside one for each volume. A run that stops half-way but reports success would pass with fewer.
 const CHECKS_BESIDE_VOLUMES: usize = 2;
 
-/// A volume with a limit that an emulated machine reaches easily, and its measurements.
+/// The limit is low enough for an emulated machine.
 struct LimitedVolume {
     name: &'static str,
     limit: &'static str,

@@ -28,7 +28,6 @@ const BRIEF_CHECKS_MIN: usize = 33;
 const BRIEF_FILES_MAX: u32 = 100;
 /// Clients that ask for it keep their opens over a restart of the server.
 const OPTIONS: [&str; 1] = ["--smb=continuously-available=on"];
-/// The server's log line after it restored opens.
 const RESTORED: &str = "what clients had open of continuously available shares waits for them";
 
 #[derive(clap::Args)]

@@ -72,7 +72,7 @@ impl Part {
         Self { name, words, takes_binary: true }
     }
 
-    /// The command with its own defaults.
+    /// The command with its own default arguments.
     fn task(&self, binary: &str) -> anyhow::Result<Task> {
         let binary = ["--binary", binary];
         let binary = if self.takes_binary { binary.as_slice() } else { &[] };
@@ -98,7 +98,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     namespace::run(&arguments, SUITE_MAX)
 }
 
-/// The requested parts of an image, or all.
 fn chosen(image: Suite, only: &[String]) -> anyhow::Result<Vec<&'static Part>> {
     let parts = match image {
         Suite::Bookworm => BOOKWORM.as_slice(),

@@ -19,7 +19,6 @@ const SCRIPT: &str = include_str!("../../guest/tls.sh");
 /// A run that stops half-way but reports success would pass with fewer checks.
 const CHECKS_MIN: usize = 82;
 const BRIEF_CHECKS_MIN: usize = 56;
-/// Connections of the first mount.
 const CONNECTIONS: u64 = 2;
 const OUTAGE: Duration = Duration::from_secs(2);
 const COMMAND_MAX: Duration = Duration::from_secs(120);
@@ -83,7 +82,6 @@ struct Certificates<'a> {
 }
 
 impl<'a> Certificates<'a> {
-    /// Creates the certificates as the guide describes.
     fn make(work: &'a Path) -> anyhow::Result<Self> {
         let made = Self { work };
         for (name, extension) in [("ca", "CA:TRUE"), ("stranger", "CA:TRUE")] {

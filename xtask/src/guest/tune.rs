@@ -22,9 +22,8 @@ const CONNECTIONS: u64 = 16;
 /// Seconds of each measurement: short, because only large differences matter; longer when a pause of the host at a
 /// window's edge has caused a difference.
 const SECONDS: [u32; 3] = [1, 3, 3];
-/// The cases, in the order of the report.
 const CASES: [&str; 5] = ["baseline", "nocto", "sysctl", "nconnect", "all"];
-/// The cases of the brief form: nothing tuned, and everything.
+/// Nothing tuned, and everything.
 const BRIEF_CASES: [&str; 2] = ["baseline", "all"];
 /// A run that stops half-way but reports success would pass with fewer checks.
 const CHECKS_MIN: usize = 12;
@@ -189,7 +188,6 @@ fn check_mount(target: &Value, case: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether the mount of a case caches attributes for long.
 fn caches_attributes(case: &str) -> bool {
     matches!(case, "nocto" | "all")
 }

@@ -20,7 +20,6 @@ use crate::server::free_port;
 /// Not a multiple of any transfer or block size.
 const FILE_BYTES: usize = (5 << 20) + 4099;
 const CHECK_MAX: Duration = Duration::from_secs(300);
-/// Compiling the clients in Rust, and installing those in Python.
 const BUILD_MAX: Duration = Duration::from_secs(900);
 
 #[derive(clap::Args)]
@@ -35,7 +34,6 @@ pub(crate) struct Args {
 
 struct Stage {
     binary: PathBuf,
-    /// Exported by the server, as a path of this machine.
     export: PathBuf,
     local: PathBuf,
     log: PathBuf,
@@ -132,7 +130,7 @@ impl Stage {
         Ok(Self { binary, export, local, log: work.join("clients.log"), server, smb, smb_port })
     }
 
-    /// The URL of an exported file for libnfs and nfs-rs; both accept ports in it.
+    /// libnfs and nfs-rs accept ports in a URL.
     fn url(&self, path: &str, more: &str) -> String {
         let (port, export) = (self.server.port, &self.server.exports[0]);
         format!("nfs://127.0.0.1{export}{path}?nfsport={port}&mountport={port}{more}")

@@ -193,7 +193,7 @@ pub(crate) fn programs() -> PathBuf {
 }
 
 impl Stage {
-    /// Runs commands of `rpcclient`, and expects `expected` in its output.
+    /// The output must contain each of `expected`.
     fn rpc(&self, protection: &str, commands: &str, expected: &[&str]) -> anyhow::Result<()> {
         let samba::User { name, password, .. } = samba::USER;
         let (port, user) = (self.smb_port.to_string(), format!("{name}%{password}"));
@@ -211,7 +211,6 @@ impl Stage {
         self.server.exports[0].trim_start_matches('/')
     }
 
-    /// Runs a client that takes port, share, user and password.
     fn log_on(&self, program: &str, first: &[&str]) -> anyhow::Result<()> {
         let (port, share) = (self.smb_port.to_string(), self.share());
         self.run(&[&[program], first, &[&port, share, samba::USER.name, samba::USER.password]].concat())

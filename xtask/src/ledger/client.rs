@@ -23,7 +23,6 @@ pub(crate) type Handle = Vec<u8>;
 pub(crate) enum Failure {
     /// The connection broke or could not be made: the call may or may not have been performed.
     Lost(io::Error),
-    /// Another status than NFS3_OK.
     Status(u32),
     Malformed(&'static str),
 }
@@ -99,7 +98,7 @@ pub(crate) struct MountResult {
 }
 
 impl Client {
-    /// Connects, and mounts the endpoint's export (MNT, RFC 1813 §5.2.1).
+    /// MNT, RFC 1813 §5.2.1.
     pub(crate) fn mount(endpoint: &Endpoint) -> Result<MountResult, Failure> {
         let mut mount_address = endpoint.address;
         mount_address.set_port(endpoint.mount_port);
@@ -236,7 +235,7 @@ impl Client {
         }
     }
 
-    /// Commits the whole file; returns the write verifier.
+    /// Returns the write verifier.
     pub(crate) fn commit(&mut self, file: &[u8]) -> Result<u64, Failure> {
         let mut reply = self.nfs(21, &Call::default().opaque(file).u64(0).u32(0))?;
         reply.wcc_data()?;

@@ -31,7 +31,6 @@ const ACKNOWLEDGED_MIN: usize = 300;
 /// A load runs up to this much longer, until it has that many and all required kinds of operations.
 const LOAD_MAX: Duration = Duration::from_secs(60);
 
-/// Operations that one run of the server acknowledged.
 pub(crate) struct Ledger {
     workers: Vec<Worker>,
 }
@@ -97,7 +96,7 @@ impl Ledger {
         Ok(Load { threads, progress })
     }
 
-    /// Compares the server's current state with every ledger; the counts are those of the last one.
+    /// The counts of the report are those of the last ledger.
     pub(crate) fn verify_all(ledgers: &[Self], endpoint: &Endpoint) -> anyhow::Result<Report> {
         let mut report = Report::default();
         let mut mounted = Client::mount(endpoint)?;
@@ -202,7 +201,6 @@ impl Report {
         self.problems.extend(other.problems);
     }
 
-    /// Fails and lists the problems, if there are any.
     pub(crate) fn require_clean(&self, logs: &Path) -> anyhow::Result<()> {
         if self.problems.is_empty() {
             return Ok(());

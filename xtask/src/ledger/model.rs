@@ -11,7 +11,7 @@ use crate::random::mix;
 /// Bytes of a slot: a page, which no server and no file system tears.
 pub(crate) const SLOT: usize = 4096;
 
-/// An operation on paths below a worker's own directory.
+/// Paths are below a worker's own directory.
 #[derive(Clone, Debug)]
 pub(crate) enum Operation {
     Create {
@@ -138,7 +138,7 @@ impl Operation {
 pub(crate) struct Content {
     /// For each slot the tags that it may contain, the latest last; tag 0 is a slot of zeros.
     pub(crate) slots: Vec<Vec<u64>>,
-    /// The minimum number of slots of the file; the maximum is `slots.len()`.
+    /// The maximum is `slots.len()`.
     pub(crate) slots_min: usize,
 }
 
@@ -196,7 +196,7 @@ impl Tree {
         self.apply(operation, made, true);
     }
 
-    /// The possible trees after an operation without a reply.
+    /// Possible trees after an operation without a reply.
     pub(crate) fn candidates(&self, in_flight: Option<&Operation>) -> Vec<Self> {
         let Some(operation) = in_flight else { return vec![self.clone()] };
         let mut after = self.clone();

@@ -21,7 +21,6 @@ struct Found {
 pub(crate) struct Snapshot(BTreeMap<String, Found>);
 
 impl Snapshot {
-    /// Reads everything below a directory.
     pub(crate) fn take(client: &mut Client, directory: Handle) -> Result<Self, Failure> {
         let mut found = BTreeMap::new();
         read_tree(client, directory, String::new(), &mut found)?;

@@ -12,7 +12,7 @@ use super::model::{Kind, Operation, SLOT, Tree, fill};
 use super::smb::Smb;
 use crate::random::Random;
 
-/// The maximum number of names: verification reads each of them.
+/// Verification reads each name.
 const NAMES_MAX: usize = 120;
 const FILE_SLOTS_MAX: usize = 64;
 const WRITE_SLOTS_MAX: usize = 16;
@@ -25,7 +25,6 @@ pub(crate) enum Connection {
 }
 
 pub(crate) struct Worker {
-    /// Below the export.
     pub(crate) directory: String,
     pub(crate) tree: Tree,
     pub(crate) in_flight: Option<Operation>,
@@ -275,7 +274,7 @@ impl Worker {
         0o600 | u32::try_from(self.random.below(0o200)).unwrap_or(0)
     }
 
-    /// A new name. Directories are in the worker's own directory, everything else may be one level deeper.
+    /// Directories are in the worker's own directory; other names may be one level deeper.
     fn new_name(&mut self, directory: bool) -> String {
         self.names_made += 1;
         let name = format!("n{:05}", self.names_made);

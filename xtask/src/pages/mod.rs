@@ -16,9 +16,7 @@ use crate::sandbox::{Sandbox, ScriptResult, run_concurrently};
 use page::{Page, Row, Run};
 use shows::matches_pattern;
 
-/// The length of a statement in the table.
 const STATEMENT_WIDTH: usize = 100;
-/// Lines of output that a fault quotes.
 const LINES_MAX: usize = 60;
 
 #[derive(clap::Args)]
@@ -158,7 +156,6 @@ impl Outcome {
         }
     }
 
-    /// The outcome beside its statement, with details below.
     fn line(&self, says: &str) -> String {
         let (word, more) = match self {
             Self::Holds => ("holds", None),

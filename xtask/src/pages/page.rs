@@ -9,7 +9,6 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields)]
 pub(super) struct Page {
     pub(super) title: String,
-    /// The number of statements on the page.
     statements: usize,
     /// Commands that run before all rows: the service and the measurements that the rows read.
     #[serde(default)]

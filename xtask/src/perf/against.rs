@@ -10,17 +10,16 @@ use anyhow::{Context, bail};
 use crate::dist;
 use crate::process::{self, text};
 
-/// Builds of earlier commits that are retained, by when they were built.
+/// The oldest builds of earlier commits are removed.
 const BUILDS_MAX: usize = 10;
 
 #[derive(Debug, PartialEq, Eq)]
 enum Choice {
     Program(PathBuf),
-    /// A full commit id.
     Commit(String),
 }
 
-/// The program to compare with; an earlier commit's is built if it is missing.
+/// Builds the program of an earlier commit if it is missing.
 pub(super) fn program(chosen: &str) -> anyhow::Result<PathBuf> {
     match choice(&process::workspace(), chosen)? {
         Choice::Program(path) => Ok(path),

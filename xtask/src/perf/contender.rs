@@ -17,7 +17,6 @@ use crate::server::{Endpoint, free_port};
 
 pub(super) const SERVER_CORE: &str = "1";
 pub(super) const GENERATOR_CORE: &str = "0";
-/// Files in a directory, where they are a burden.
 const DIRECTORY_FILES: usize = 1000;
 const GANESHA_PSEUDO: &str = "/measured";
 const READY_MAX: Duration = Duration::from_secs(60);
@@ -39,17 +38,16 @@ pub(super) struct Contender {
     pub(super) bound: Option<BoundKind>,
     /// Called over NFSv4.1, and only in rows with an aim there.
     pub(super) speaks_v41: bool,
-    /// The contender whose server it shares, if it has no server.
+    /// The contender whose server it uses; `None` if it starts one.
     pub(super) server_of: Option<usize>,
     /// Used by no other contender, and new at the beginning.
     pub(super) directory: PathBuf,
     /// Precedes the command of a build of this project, such as `valgrind`.
     pub(super) prefix: Vec<String>,
-    /// Idle connections beside the generator's.
     pub(super) idle: usize,
     /// The first is measured.
     pub(super) exports: usize,
-    /// Files in the export beside the measured ones.
+    /// Beside the measured files.
     pub(super) files: usize,
 }
 
@@ -66,7 +64,7 @@ enum Child {
 }
 
 impl Contender {
-    /// A server without burdens, over NFSv3, without an aim. Its directory is below `work`.
+    /// A server without burdens, over NFSv3, without an aim.
     pub(super) fn new(name: &str, program: Program, work: &Path) -> Self {
         Self {
             name: name.to_owned(),
@@ -120,7 +118,7 @@ impl Contender {
         Ok(())
     }
 
-    /// Starts it on its core and waits until it answers.
+    /// Pins the server to its core and waits until it answers.
     pub(super) fn start(&self, relaxed: bool) -> anyhow::Result<Running> {
         self.launch(relaxed).with_context(|| format!("{} did not start to serve", self.name))
     }

@@ -40,7 +40,7 @@ pub(super) struct CountedServer<'a> {
     pub(super) counter: &'a mut Counter,
 }
 
-/// Counts the rows over NFSv3 and over NFSv4.1, of the first contender and of the one that it is compared with, if any.
+/// Counts the first contender and the one that it is compared with, if any, over both versions.
 pub(super) fn over_nfs(
     method: &Method<'_>,
     rows: &[(&Row, bool)],
@@ -78,7 +78,7 @@ pub(super) fn over_nfs(
     Ok(reports)
 }
 
-/// Counts the rows over SMB, of one binary or of two.
+/// Counts one binary or two.
 pub(super) fn over_smb(
     method: &Method<'_>,
     rows: &[&smb::Row],

@@ -25,7 +25,6 @@ const LOADS: [(&str, &str); 4] = [
     ("reads of 4 KiB", "--op read --block 4k"),
 ];
 
-/// The protocols of the loud tenant and of the quiet volume's client.
 const PROTOCOLS: [(&str, Protocol, Protocol); 3] = [
     ("NFS beside NFS", Protocol::Nfs, Protocol::Nfs),
     ("SMB beside NFS", Protocol::Smb, Protocol::Nfs),
@@ -39,7 +38,7 @@ enum Protocol {
     Smb,
 }
 
-/// One round: the quiet volume's 4 KiB reads, one at a time.
+/// A round of the quiet volume's 4 KiB reads, one at a time.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Round {
     alone_p50_ms: f64,
@@ -58,7 +57,6 @@ struct LoadReport {
     growth: f64,
 }
 
-/// Measures beside each load, in rounds of some seconds.
 pub(super) fn run(
     binary: &Path,
     work: &Path,

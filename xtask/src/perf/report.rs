@@ -12,7 +12,7 @@ use super::contender::Contender;
 use super::rows::Row;
 use super::sample::Sample;
 
-/// Cores used by other processes, above which a figure is doubtful.
+/// More cores used by other processes make a figure doubtful.
 const OTHERS_MAX: f64 = 0.1;
 /// Spread above which a figure is doubtful.
 const SPREAD_MAX: f64 = 0.1;
@@ -87,9 +87,7 @@ pub(super) struct Peer<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum BoundKind {
-    /// This server to the floor.
     Floor,
-    /// This build to the other one.
     Against,
     /// This server with a burden to the same without it.
     Burden,
@@ -97,7 +95,6 @@ pub(super) enum BoundKind {
     V3,
     /// This server over NFSv4.1 to NFS-Ganesha over NFSv4.1.
     Ganesha,
-    /// This server over SMB to Samba's.
     Samba,
     /// This server over SMB to the same over NFSv3.
     OwnNfs,
@@ -137,7 +134,7 @@ impl Spread {
         Self { median, min: at(0), max: at(values.len().wrapping_sub(1)) }
     }
 
-    /// Extremes' distance, divided by the median.
+    /// The distance of the extremes, divided by the median.
     fn relative(&self) -> f64 {
         (self.max - self.min) / self.median
     }
@@ -179,7 +176,7 @@ impl RowReport {
         Self { key: row.key.to_owned(), title: row.title.to_owned(), contenders: reports.collect() }
     }
 
-    /// A row of this server and one peer.
+    /// Compares a row with one peer.
     pub(super) fn compared_with(key: &str, title: &str, samples: Vec<Vec<Sample>>, peer: &Peer<'_>) -> Self {
         let mut samples = samples.into_iter();
         let mut next = || samples.next().unwrap_or_default();
@@ -266,7 +263,7 @@ pub(super) fn bounds(reports: &[RowReport], kind: BoundKind) -> impl Iterator<It
     all.filter_map(move |(row, bound)| bound.filter(|bound| bound.kind == kind).map(|bound| (row, bound)))
 }
 
-/// The verdict on `--against`; without it there is none.
+/// Without `--against` there is no verdict.
 pub(super) fn require_no_row_worse(results: &Results) -> anyhow::Result<()> {
     let times = bounds(&results.rows, BoundKind::Against).map(|(row, bound)| (&row.title, bound));
     let counts = results.instructions.iter().filter_map(|one| one.bound.map(|bound| (&one.title, bound)));
@@ -279,7 +276,7 @@ pub(super) fn require_no_row_worse(results: &Results) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the rows that exceed `max`, or prints that there are none.
+/// Prints that no row exceeds `max`, or returns the rows that do.
 fn verdict(measure: &str, max: f64, rows: Vec<(&String, Bound)>) -> Option<String> {
     let percent = ((max - 1.0) * 100.0).round();
     let (kept, worse): (Vec<_>, Vec<_>) = rows.into_iter().partition(|(_, bound)| bound.is_met());
@@ -294,7 +291,7 @@ fn verdict(measure: &str, max: f64, rows: Vec<(&String, Bound)>) -> Option<Strin
     Some(format!("more than {percent} % in {measure}: {}", worse.join(", ")))
 }
 
-/// Prints the doubts and the number of met bounds, and writes all results to a file.
+/// Writes all results to a file too.
 pub(super) fn summarize(results: &Results, rounds: usize, json: Option<&Path>) -> anyhow::Result<()> {
     let reports = &results.rows;
     println!(

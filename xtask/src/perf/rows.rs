@@ -2,10 +2,8 @@
 
 const ENTRIES: usize = 10_000;
 
-/// A load, and the aim for the server's CPU time per operation.
 #[derive(Debug)]
 pub(super) struct Row {
-    /// The key for `--only`.
     pub(super) key: &'static str,
     pub(super) title: &'static str,
     load: &'static str,
@@ -24,7 +22,7 @@ pub(super) struct Row {
 pub(super) struct V41 {
     /// Empty if the operations are those of NFSv3.
     pub(super) title: &'static str,
-    /// `None` if they are those of NFSv3.
+    /// `None` if the arguments are those of NFSv3.
     load: Option<&'static str>,
     /// The aim: at most this ratio to this server over NFSv3.
     pub(super) v3_max: f64,
@@ -45,7 +43,7 @@ const ROW: Row = Row {
 
 const V41_ROW: V41 = V41 { title: "", load: None, v3_max: 0.0, ganesha_max: None };
 
-/// Adds the row over NFSv4.1, with at most this ratio to NFSv3.
+/// At most this ratio to NFSv3.
 const fn v41(v3_max: f64, row: Row) -> Row {
     Row { v41: Some(V41 { v3_max, ..V41_ROW }), ..row }
 }

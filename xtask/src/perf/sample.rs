@@ -12,7 +12,7 @@ use super::contender::{Contender, GENERATOR_CORE, Running};
 use super::rows::Row;
 use crate::process::{self, text};
 
-/// The setup of a large directory may take long.
+/// A large directory takes long to set up.
 const SAMPLE_MAX: Duration = Duration::from_secs(900);
 /// The kernel's ticks a second in /proc (proc(5), USER_HZ).
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -175,7 +175,6 @@ impl Sample {
     }
 }
 
-/// Processor time in ticks.
 struct Ticks {
     at: Instant,
     all: f64,

@@ -61,7 +61,6 @@ const LOGINS_TIMES: u32 = 300;
 
 #[derive(Debug)]
 pub(super) struct Row {
-    /// The key for `--only`.
     pub(super) key: &'static str,
     pub(super) title: &'static str,
     protection: &'static str,
@@ -161,7 +160,6 @@ struct Servers {
     nfs: Plimsoll,
 }
 
-/// A build under callgrind.
 pub(super) struct CountedBuild {
     build: Build,
     signed: Counter,
@@ -201,7 +199,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     fs::remove_dir_all(&work).with_context(|| format!("cannot remove {}", work.display()))
 }
 
-/// Measures the rows of two builds, the first of which is judged.
+/// The first build is the judged one.
 pub(super) fn against(
     method: &Method<'_>,
     rows: &[&Row],
@@ -252,7 +250,6 @@ impl Row {
 }
 
 impl Build {
-    /// Starts both servers of a build, with prefixes of their commands.
     fn start(prefixes: &[Vec<String>; 2], binary: &Path, work: &Path) -> anyhow::Result<Self> {
         let [signed, unsigned] = prefixes;
         Ok(Self {

@@ -13,12 +13,9 @@ use crate::process;
 
 const INIT: &str = include_str!("init.sh");
 const STEP: &str = include_str!("step.sh");
-/// Programs that the scripts find in their path.
 const PROGRAMS: [(&str, &str); 2] =
     [("plimsoll", include_str!("plimsoll.sh")), ("cargo", include_str!("cargo.sh"))];
-/// Seconds after which a script is killed.
 const SCRIPT_S_MAX: &str = "900";
-/// After this time the whole sandbox is killed.
 const MACHINE_MAX: Duration = Duration::from_secs(1800);
 /// Concurrent sandboxes; their commands mostly wait.
 const MACHINES: usize = 5;
@@ -100,7 +97,7 @@ impl Sandbox<'_> {
     }
 }
 
-/// Calls `doing` for each item, some at a time. Returns the results in the order of the items.
+/// Returns the results in the order of the items.
 pub(crate) fn run_concurrently<T: Sync, R: Send>(items: &[T], doing: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = Mutex::new(items.iter().enumerate());
     let done = Mutex::new(Vec::new());
@@ -124,7 +121,6 @@ pub(crate) fn run_concurrently<T: Sync, R: Send>(items: &[T], doing: impl Fn(&T)
 mod tests {
     use super::*;
 
-    /// Runs scripts in a sandbox whose `plimsoll` is `program`.
     fn ran(name: &str, program: &str, scripts: &[&str]) -> Vec<Option<ScriptResult>> {
         let work = std::env::temp_dir().join(format!("xtask-sandbox-{name}-{}", std::process::id()));
         let sandbox = Sandbox {

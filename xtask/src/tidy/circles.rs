@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::imports::Graph;
 
-/// Files of a circle above which it is a fault.
+/// A circle of more files is a fault.
 const CIRCLE_FILES_MAX: usize = 3;
 
 pub(super) fn faults(graph: &Graph<'_>) -> Vec<String> {
@@ -58,7 +58,6 @@ mod tests {
         graphs(files).values().flat_map(faults).collect()
     }
 
-    /// The circles among files, by their names without the common beginning.
     fn found(files: &[(&str, &str)]) -> Vec<Vec<String>> {
         let files: Vec<File> = files.iter().map(|(path, text)| file(path, text)).collect();
         let graphs = graphs(&files);

@@ -1,9 +1,8 @@
 //! The imports among the files of a crate.
 //!
 //! A path is followed through the modules that are files, down to the deepest one. `crate::a::b::Item` leads to
-//! `a/b.rs`, or to `a.rs` if `b` has no file.
-//! A re-exported item belongs to the file that defines it. Modules that only tests
-//! compile are left out.
+//! `a/b.rs`, or to `a.rs` if `b` has no file. A re-exported item belongs to the file that defines it. Modules that only
+//! tests compile are left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -71,13 +70,11 @@ impl<'a> Graph<'a> {
     }
 }
 
-/// The index of each file by its path of modules.
 type Tree<'a> = BTreeMap<Vec<&'a str>, usize>;
 
 /// Origins by imported name.
 type Brought<'a> = BTreeMap<&'a str, Vec<&'a str>>;
 
-/// Paths in a file that may lead to another one.
 #[derive(Default)]
 struct Found<'c> {
     module: Vec<&'c str>,
@@ -85,7 +82,6 @@ struct Found<'c> {
     uses: Vec<(Vec<&'c str>, Vec<&'c str>, &'c str)>,
     /// The re-exports of `pub use`. Others find items through them, but the file does not need them.
     re_exports: Vec<(Vec<&'c str>, Vec<&'c str>, &'c str)>,
-    /// Paths in expressions and types.
     paths: Vec<(Vec<&'c str>, Vec<&'c str>)>,
     only_tests: Vec<Vec<&'c str>>,
 }

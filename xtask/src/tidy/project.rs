@@ -86,7 +86,6 @@ const HOMES: [(&str, &[&str]); 10] = [
 const SHARE_MAX: f64 = 25.0;
 /// Larger crates, with the allowed share and the reason. A crate that no longer exceeds the maximum is a fault.
 pub(super) const LARGE: [Large<'_>; 0] = [];
-/// A crate above [`SHARE_MAX`].
 pub(super) type Large<'a> = (&'a str, f64, &'a str);
 /// Outside the workspace.
 pub(super) const FUZZ_EDGES: [Row<'_>; 1] = [("fuzz", &["identity", "nfs-wire", "smb", "smb-wire"], &[])];
@@ -141,7 +140,6 @@ pub(super) fn wrong_edges(packages: &[Package], table: &[Row<'_>], coming: &[&st
     faults
 }
 
-/// External crates outside their allowed homes.
 pub(super) fn away_from_home(packages: &[Package]) -> Vec<String> {
     let strayed = |package: &Package| {
         let misplaced = HOMES.iter().filter(|(name, homes)| {

@@ -1,6 +1,6 @@
 //! One Rust file, and the rules that need no other file.
 
-/// Lines a file may have before its tests.
+/// Tests do not count.
 const LINES_MAX: usize = 800;
 /// The only files that may contain `unsafe`.
 const UNSAFE_ROOMS: [&str; 4] = [
@@ -64,9 +64,9 @@ const SILENCES: [(&str, &[&str]); 14] = [
 pub(super) struct Source<'a> {
     path: &'a str,
     text: &'a str,
-    /// With blanks for comments.
+    /// Comments are blanks.
     uncommented: String,
-    /// Blanks replace comments and the content of strings.
+    /// Comments and the content of strings are blanks.
     code: String,
 }
 
@@ -196,7 +196,6 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Counts from one.
 pub(super) fn line_of(text: &str, at: usize) -> usize {
     text.as_bytes()[..at].iter().filter(|&&byte| byte == b'\n').count() + 1
 }
@@ -258,7 +257,6 @@ fn parameters(code: &str, at: usize) -> Vec<usize> {
     places
 }
 
-/// An attribute from its `#` to the closing bracket.
 fn bracketed(text: &str) -> &str {
     let mut depth = 0;
     for (at, byte) in text.bytes().enumerate() {

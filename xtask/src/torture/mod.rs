@@ -42,7 +42,6 @@ const LIST_TESTS: [&str; 9] = [
     "smb2.sdread",
     "smb2.setinfo",
 ];
-/// The test of listings that omit unreadable entries.
 const READABLE_TESTS: &str = "smb2.acls.ACCESSBASED";
 /// Shares that tests request by name, their servers and directory modes: no user may enter the first.
 const NAMED_SHARES: [(&str, Kind, u32); 2] =
@@ -95,7 +94,7 @@ pub(crate) struct Args {
     directory: Option<PathBuf>,
 }
 
-/// The servers: the access control of their shares' files, and whether a session may have several connections.
+/// Servers differ in the access control of shared files and in the number of connections of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     /// Mode bits.
@@ -445,7 +444,7 @@ fn unexpected(ended: &BTreeMap<String, TestResult>, in_memory: bool) -> anyhow::
     Ok(ended.iter().filter(is_wrong).map(|(test, _)| test.clone()).collect())
 }
 
-/// Whether a test may have this result, given its reason in the list, if it is listed.
+/// `reason` is `None` for an unlisted test.
 fn is_expected(how: TestResult, reason: Option<&str>) -> bool {
     match reason {
         Some(reason) if reason.starts_with(EITHER) => how != TestResult::TimedOut,

@@ -35,7 +35,7 @@ pub(super) fn with_filter(work: &Path) -> anyhow::Result<[String; 2]> {
     Ok(["--option=torture:use_iptables=yes".to_owned(), command])
 }
 
-/// Whether the suite has to move into a namespace, which needs root.
+/// Moving needs root.
 pub(super) fn is_outside() -> bool {
     rustix::process::geteuid().is_root() && std::env::var_os(INSIDE).is_none()
 }

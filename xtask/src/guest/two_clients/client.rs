@@ -12,7 +12,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(400);
 /// after the first time, or later.
 const QUIET: Duration = Duration::from_secs(4);
 
-/// Waits for both guests, each of which sends its name.
+/// Each guest sends its name.
 pub(super) fn accept(control: &TcpListener) -> anyhow::Result<[Client; 2]> {
     control.set_nonblocking(true)?;
     let deadline = Instant::now() + BOOT_MAX;
@@ -37,7 +37,7 @@ pub(super) fn accept(control: &TcpListener) -> anyhow::Result<[Client; 2]> {
 pub(super) struct Client {
     name: String,
     stream: BufReader<TcpStream>,
-    /// Events in the background, with their times.
+    /// In the background, with their times.
     events: Vec<(String, Instant)>,
 }
 
@@ -69,7 +69,7 @@ impl Client {
         Ok(Some(line.to_owned()))
     }
 
-    /// Waits for `granted NAME` or `released NAME`. Returns its time.
+    /// Waits for `granted NAME` or `released NAME`, and returns the time.
     pub(super) fn wait_for_event(&mut self, what: &str, name: &str) -> anyhow::Result<Instant> {
         let (wanted, failed) = (format!("{what} {name}"), format!("failed {name}"));
         loop {
@@ -111,7 +111,6 @@ impl Client {
         }
     }
 
-    /// Runs a command that must succeed. Returns its output.
     pub(super) fn run(&mut self, command: &str) -> anyhow::Result<String> {
         self.send_command(command)?;
         self.succeeded(command)

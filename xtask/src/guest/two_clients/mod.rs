@@ -107,7 +107,7 @@ impl Host {
         self.server.start()
     }
 
-    /// SIGKILL, and a restart of the same server after a while.
+    /// Kills the server, and restarts it after the outage.
     fn crash(&mut self) -> anyhow::Result<()> {
         self.server.kill()?;
         std::thread::sleep(OUTAGE);
