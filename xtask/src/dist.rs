@@ -89,6 +89,7 @@ fn profile_settings(manifest: &str) -> anyhow::Result<Vec<String>> {
         manifest.get("profile").and_then(Value::as_table).context("no profiles in the manifest")?;
     let table = |name: &str| profiles.get(name).and_then(Value::as_table);
     let own = table(PROFILE).context("no profile dist in the manifest")?;
+    // Settings of the profile override inherited ones.
     let mut all = own.get("inherits").and_then(Value::as_str).and_then(table).cloned().unwrap_or_default();
     all.extend(own.clone());
     Ok(all.into_iter().map(|(key, value)| format!("profile.{PROFILE}.{key}={value}")).collect())

@@ -36,7 +36,7 @@ pub(crate) struct Plimsoll {
 }
 
 impl Plimsoll {
-    /// Returns after the mount lines are printed.
+    /// Waits for the mount lines.
     pub(crate) fn start(options: &Options) -> anyhow::Result<Self> {
         ensure!(
             options.binary.exists(),

@@ -82,7 +82,6 @@ impl Process {
         bail!("{} did not end within {} s and was killed", self.name, within.as_secs())
     }
 
-    /// Leaves a child alone that has ended already.
     pub(crate) fn end(&mut self) {
         // Both fail only for a child that has ended already.
         drop(self.child.kill());

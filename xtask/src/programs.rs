@@ -253,7 +253,6 @@ fn check_names(program: &TestProgram) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The first failure counts for some programs and tests.
 fn fails_for_good(program: &str, printed: &str) -> bool {
     let has_word = |name: &str| NEVER_RETRIED_WORDS.iter().any(|word| name.contains(word));
     NEVER_RETRIED.contains(&program) || has_word(program) || failed_tests(printed).any(has_word)

@@ -281,7 +281,7 @@ mod tests {
 
     use super::*;
 
-    /// Also returns the number of faults.
+    /// Returns the faults, and the number of measurements.
     fn faults(off: &[[bool; 2]]) -> (Vec<String>, usize) {
         let left = RefCell::new(off.iter());
         let faults = measure_twice_if_off(|_| {

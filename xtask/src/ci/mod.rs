@@ -125,6 +125,7 @@ fn without_passed(steps: Vec<Step>, records: &Records) -> (Vec<(&'static str, f6
     let mut rest: Vec<Step> = steps
         .into_iter()
         .filter(|step| {
+            // A record does not prove that the results of a preparation still exist.
             let passed = if steps::prepares(step) { None } else { records.passed(step) };
             kept.extend(passed.map(|minutes| (step.name, minutes)));
             passed.is_none()
@@ -180,6 +181,7 @@ fn chosen(steps: Vec<Step>, only: &[String]) -> anyhow::Result<Vec<Step>> {
     }
     let is_chosen = |name: &str| only.iter().any(|wanted| wanted == name);
     let mut chosen: Vec<Step> = steps.into_iter().filter(|step| is_chosen(step.name)).collect();
+    // The results of steps that are not chosen exist from an earlier run.
     chosen.iter_mut().for_each(|step| step.needs.retain(|needed| is_chosen(needed)));
     Ok(chosen)
 }

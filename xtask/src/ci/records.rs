@@ -69,6 +69,7 @@ fn inputs() -> anyhow::Result<String> {
     let listed =
         process::output(&workspace, "git", &list).context("cannot list the inputs of lanes with git")?;
     let names = String::from_utf8(listed)?;
+    // The index still lists deleted files, which git cannot hash.
     let mut files: Vec<&str> = names.split('\0').filter(|name| workspace.join(name).is_file()).collect();
     files.sort_unstable();
     files.dedup();

@@ -148,6 +148,7 @@ impl<'s> Scheduler<'s> {
     fn next(&mut self) -> Option<&'s Step> {
         self.drop_impossible();
         let taken = |load: Load| self.running.iter().filter(|running| running.step.load == load).count();
+        // A repeated step runs alone too: a busy machine may have caused its failure.
         if taken(Load::Machine) > 0 || self.running.iter().any(|running| running.first.is_some()) {
             return None;
         }
@@ -161,6 +162,7 @@ impl<'s> Scheduler<'s> {
     }
 
     fn drop_impossible(&mut self) {
+        // A dropped step counts as failed, so the steps that need it drop next.
         while let Some((index, needed)) = self.impossible() {
             let name = self.waiting.remove(index).name;
             self.finish(name, Instant::now(), Outcome::NotRun(needed), Vec::new());
@@ -264,7 +266,6 @@ fn failures(step: &Step, parts: &[Part], log: &str) -> Vec<Flaky> {
     failures
 }
 
-/// Causes of a failure, and the command that repeats it, explain a failure.
 fn explains_failure(line: &str) -> bool {
     ["FAIL", "panicked", "error: ", "has failed", "seed"].iter().any(|word| line.contains(word))
 }

@@ -22,7 +22,6 @@ pub(super) enum Role {
     Shown,
 }
 
-/// Since the last block.
 #[derive(Default)]
 struct Comments {
     not_run: Option<String>,

@@ -105,6 +105,7 @@ impl Disk {
         state.powered = false;
         let mut loss = Loss { flushes: state.flushes, survived: 0, lost: 0 };
         for (block, data) in std::mem::take(&mut state.volatile) {
+            // On a disk that ignores flushes, a surviving block could hide the loss that the test must find.
             if state.flush == Flush::Honest && random.one_in(2) {
                 state.file.write_all_at(&data, block * BLOCK as u64)?;
                 loss.survived += 1;
@@ -140,6 +141,7 @@ impl State {
         for (index, chunk) in data.chunks_exact(BLOCK).enumerate() {
             let block = offset / BLOCK as u64 + index as u64;
             if durable && self.flush == Flush::Honest {
+                // A later flush must not overwrite this block with older data.
                 self.volatile.remove(&block);
                 self.file.write_all_at(chunk, block * BLOCK as u64)?;
             } else {

@@ -253,6 +253,7 @@ impl<'a> Guest<'a> {
         add("-initrd", text(&self.image.initramfs())?);
         add("-append", KERNEL_PARAMETERS.into());
         let root = text(&self.image.root())?;
+        // The overlay ends with the machine, so its flushes may be ignored.
         add("-drive", format!("if=none,id=root,format=raw,snapshot=on,cache=unsafe,file={root}"));
         add("-device", "virtio-blk-pci,drive=root".into());
         add("-drive", format!("if=none,id=job,format=raw,readonly=on,file={}", text(job)?));
@@ -319,6 +320,7 @@ impl Booted {
             length <= JOBS_DISK_BYTES,
             "the job of {length} bytes does not fit on its disk of {JOBS_DISK_BYTES} bytes"
         );
+        // A machine that has ended has closed its console.
         drop(writeln!(jobs.console, "job"));
         Ok(())
     }
@@ -408,6 +410,7 @@ impl<'m> Running<'m> {
                 }
             }
         }
+        // A failed job may leave mounts and processes, so the next job gets a new machine.
         if let (Some(place), Some(0)) = (self.returned_to, status) {
             *place = Some(self.booted);
         }

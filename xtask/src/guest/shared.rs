@@ -24,7 +24,6 @@ pub(super) struct Shared<'a> {
 }
 
 impl<'a> Machine<'a> {
-    /// The machine boots with the first job.
     pub(super) fn shared(image: &'a Image) -> Self {
         let guest = Guest::new(image).memory_mib(MEMORY_MIB).networks(NETWORKS).takes_jobs();
         Self::Shared(Box::new(Shared { guest, booted: None }))

@@ -72,7 +72,6 @@ impl Part {
         Self { name, words, takes_binary: true }
     }
 
-    /// The command with its own default arguments.
     fn task(&self, binary: &str) -> anyhow::Result<Task> {
         let binary = ["--binary", binary];
         let binary = if self.takes_binary { binary.as_slice() } else { &[] };

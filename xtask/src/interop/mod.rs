@@ -130,7 +130,7 @@ impl Stage {
         Ok(Self { binary, export, local, log: work.join("clients.log"), server, smb, smb_port })
     }
 
-    /// libnfs and nfs-rs accept ports in a URL.
+    /// libnfs and nfs-rs accept a port in a URL.
     fn url(&self, path: &str, more: &str) -> String {
         let (port, export) = (self.server.port, &self.server.exports[0]);
         format!("nfs://127.0.0.1{export}{path}?nfsport={port}&mountport={port}{more}")

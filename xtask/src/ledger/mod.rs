@@ -53,7 +53,6 @@ pub(crate) struct Report {
     problems: Vec<String>,
 }
 
-/// Fails the run: the server lost an acknowledged operation.
 #[derive(Debug)]
 pub(crate) struct LostOperation(String);
 
@@ -111,6 +110,7 @@ impl Ledger {
             };
             report.verify(worker, &mut mounted.client, directory).context(worker.directory.clone())?;
         }
+        // Earlier rounds have counted and reported the other ledgers.
         for worker in ledgers.last().iter().flat_map(|ledger| &ledger.workers) {
             report.problems.extend(worker.complaints.iter().cloned());
             for kind in &worker.acknowledged {

@@ -196,7 +196,6 @@ impl Tree {
         self.apply(operation, made, true);
     }
 
-    /// Possible trees after an operation without a reply.
     pub(crate) fn candidates(&self, in_flight: Option<&Operation>) -> Vec<Self> {
         let Some(operation) = in_flight else { return vec![self.clone()] };
         let mut after = self.clone();
@@ -218,6 +217,7 @@ impl Tree {
                 self.add(path, Kind::File(Content::default()), mode.filter(|_| certain), made);
             }
             Operation::Open { path, .. } => self.add(path, Kind::File(Content::default()), None, made),
+            // A crash may come between the creation and the change of the mode.
             Operation::MakeDirectory { path, mode } => {
                 self.add(path, Kind::Directory, mode.filter(|_| certain), made);
             }
@@ -253,6 +253,7 @@ impl Tree {
 
     fn change(&mut self, path: &str, change: impl FnOnce(&mut Content)) {
         let inode = self.inode_mut(path);
+        // The server sets the time to its own clock.
         inode.mtime = None;
         if let Kind::File(content) = &mut inode.kind {
             change(content);

@@ -73,6 +73,7 @@ impl Worker {
                     self.acknowledged.push(kind);
                     *progress.acknowledged().entry(kind).or_default() += 1;
                 }
+                // The server did not perform the operation, so the model stays as it is.
                 Err(Failure::Status(JUKEBOX)) => std::thread::sleep(Duration::from_millis(50)),
                 Err(Failure::Lost(_)) => {
                     self.in_flight = Some(operation);
@@ -140,9 +141,11 @@ impl Worker {
             Operation::Write { path, slot, tags, stable } => {
                 let data: Vec<u8> = tags.iter().flat_map(|&tag| fill(tag)).collect();
                 let written = client.write(tree.handle(path), (slot * SLOT) as u64, &data, *stable)?;
+                // RFC 1813 §3.3.7 allows a short write, but the model expects whole ones.
                 if written.count as usize != data.len() {
                     return Err(Failure::Malformed("a short WRITE of at most 64 KiB"));
                 }
+                // RFC 1813 §3.3.7: the reply is at least as stable as the request.
                 if written.stable < *stable {
                     return Err(Failure::Malformed("a WRITE less stable than asked for"));
                 }

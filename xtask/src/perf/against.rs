@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use crate::dist;
 use crate::process::{self, text};
 
-/// The oldest builds of earlier commits are removed.
+/// Older builds of commits are deleted.
 const BUILDS_MAX: usize = 10;
 
 #[derive(Debug, PartialEq, Eq)]

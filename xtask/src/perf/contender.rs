@@ -47,7 +47,6 @@ pub(super) struct Contender {
     pub(super) idle: usize,
     /// The first is measured.
     pub(super) exports: usize,
-    /// Beside the measured files.
     pub(super) files: usize,
 }
 

@@ -78,7 +78,6 @@ pub(super) fn over_nfs(
     Ok(reports)
 }
 
-/// Counts one binary or two.
 pub(super) fn over_smb(
     method: &Method<'_>,
     rows: &[&smb::Row],

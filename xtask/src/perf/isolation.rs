@@ -25,6 +25,7 @@ const LOADS: [(&str, &str); 4] = [
     ("reads of 4 KiB", "--op read --block 4k"),
 ];
 
+/// Protocols of the loud tenant and of the quiet volume's client.
 const PROTOCOLS: [(&str, Protocol, Protocol); 3] = [
     ("NFS beside NFS", Protocol::Nfs, Protocol::Nfs),
     ("SMB beside NFS", Protocol::Smb, Protocol::Nfs),

@@ -234,6 +234,7 @@ impl Selected {
     }
 }
 
+/// The judged one is first; with `--against` both builds over NFSv4.1 are last.
 fn contenders(args: &Args, binary: &Path, against: Option<&Path>, work: &Path) -> Vec<Contender> {
     let contender = |name: &str, program: Program| Contender::new(name, program, work);
     let ours = |burden: &str| contender(&format!("plimsoll{burden}"), Program::Plimsoll(binary.to_owned()));

@@ -291,7 +291,6 @@ fn verdict(measure: &str, max: f64, rows: Vec<(&String, Bound)>) -> Option<Strin
     Some(format!("more than {percent} % in {measure}: {}", worse.join(", ")))
 }
 
-/// Writes all results to a file too.
 pub(super) fn summarize(results: &Results, rounds: usize, json: Option<&Path>) -> anyhow::Result<()> {
     let reports = &results.rows;
     println!(

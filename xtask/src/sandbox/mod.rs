@@ -113,6 +113,7 @@ pub(crate) fn run_concurrently<T: Sync, R: Send>(items: &[T], doing: impl Fn(&T)
         }
     });
     let mut done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    // Threads finish out of order.
     done.sort_by_key(|(index, _)| *index);
     done.into_iter().map(|(_, result)| result).collect()
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::file::File;
 use super::source::line_of;
 
-/// Readers read the map whole.
+/// A developer reads the map whole.
 const ARCHITECTURE_BYTES_MAX: usize = 12 << 10;
 
 const RECORDS: &str = "docs/decisions/";

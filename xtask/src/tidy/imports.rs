@@ -72,7 +72,7 @@ impl<'a> Graph<'a> {
 
 type Tree<'a> = BTreeMap<Vec<&'a str>, usize>;
 
-/// Origins by imported name.
+/// Imported names, with their origins.
 type Brought<'a> = BTreeMap<&'a str, Vec<&'a str>>;
 
 #[derive(Default)]

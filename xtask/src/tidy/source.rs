@@ -196,6 +196,7 @@ impl<'a> Source<'a> {
     }
 }
 
+/// Counts from one.
 pub(super) fn line_of(text: &str, at: usize) -> usize {
     text.as_bytes()[..at].iter().filter(|&&byte| byte == b'\n').count() + 1
 }

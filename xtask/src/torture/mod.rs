@@ -213,6 +213,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     for said in RETRY_NAMES {
         let unexpected = if args.smbd { Vec::new() } else { unexpected(&ended, args.memory)? };
         let is_for_good = unexpected.iter().any(|test| !is_timed(test));
+        // An unexpected result of another test fails the run, so a repetition would change nothing.
         if is_for_good || shares_used + unexpected.len() > RETRIES_MAX {
             break;
         }

@@ -35,7 +35,7 @@ pub(super) fn with_filter(work: &Path) -> anyhow::Result<[String; 2]> {
     Ok(["--option=torture:use_iptables=yes".to_owned(), command])
 }
 
-/// Moving needs root.
+/// Without root the suite stays outside: a namespace needs root.
 pub(super) fn is_outside() -> bool {
     rustix::process::geteuid().is_root() && std::env::var_os(INSIDE).is_none()
 }

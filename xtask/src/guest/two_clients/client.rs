@@ -86,7 +86,6 @@ impl Client {
         }
     }
 
-    /// Does not wait for the result.
     pub(super) fn send_command(&mut self, command: &str) -> anyhow::Result<()> {
         Ok(self.stream.get_mut().write_all(format!("{command}\n").as_bytes())?)
     }
