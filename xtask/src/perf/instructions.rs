@@ -40,7 +40,7 @@ pub(super) struct CountedServer<'a> {
     pub(super) counter: &'a mut Counter,
 }
 
-/// Counts the first contender and the one that it is compared with, if any, over both versions.
+/// Counts the first contender and the one that it is compared with, if any, over NFSv3 and NFSv4.1.
 pub(super) fn over_nfs(
     method: &Method<'_>,
     rows: &[(&Row, bool)],

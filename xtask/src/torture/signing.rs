@@ -1,5 +1,5 @@
 //! Tests that need AES-GMAC on the first connection of smbtorture.
-//! It announces channels there; a server with channels then signs with AES-CMAC
+//! smbtorture announces channels there; a server with channels then signs with AES-CMAC
 //! (`docs/decisions/0065-gmac-and-channels.md`).
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
