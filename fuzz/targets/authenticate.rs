@@ -1,5 +1,5 @@
-//! Authentications, before anybody has proven anything: a client's tokens to a server, and a server's to a client. The first byte
-//! says which, the next two how long the first token is.
+//! Authentications of unauthenticated peers: a client's tokens to a server, and a server's to a client.
+//! The first byte picks the direction; the next two give the length of the first token.
 #![no_main]
 
 use identity::{

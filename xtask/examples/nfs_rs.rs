@@ -82,7 +82,6 @@ async fn names(mount: &dyn Mount) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Mode and size are as set.
 async fn attributes(mount: &dyn Mount) -> anyhow::Result<()> {
     let file = mount.create_path("file", Some(0o640)).await?;
     mount.close(file.fh).await?;

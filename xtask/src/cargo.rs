@@ -12,7 +12,6 @@ use crate::process;
 pub(crate) const COMPILER: [&str; 2] =
     ["RUSTC_WORKSPACE_WRAPPER=clippy-driver", "CLIPPY_ARGS=-Dwarnings__CLIPPY_HACKERY__"];
 
-/// A compiled test program.
 #[derive(Clone, Debug)]
 pub(crate) struct TestProgram {
     pub(crate) package: String,
@@ -39,7 +38,6 @@ pub(crate) fn metadata(manifest: &Path) -> anyhow::Result<Value> {
     Ok(serde_json::from_slice(&process::output(&process::workspace(), &program(), &arguments)?)?)
 }
 
-/// The names of the test programs in the `tests` directories of the workspace.
 #[cfg(test)]
 pub(crate) fn test_targets() -> anyhow::Result<Vec<String>> {
     let metadata = metadata(&process::workspace().join("Cargo.toml"))?;
@@ -52,7 +50,6 @@ pub(crate) fn test_targets() -> anyhow::Result<Vec<String>> {
     Ok(targets.collect())
 }
 
-/// Compiles the test programs of the workspace, unless they are compiled already.
 pub(crate) fn test_programs() -> anyhow::Result<Vec<TestProgram>> {
     let cargo = program();
     let command = ["test", "--locked", "--workspace", "--all-targets", "--no-run", "--message-format=json"];
@@ -63,7 +60,6 @@ pub(crate) fn test_programs() -> anyhow::Result<Vec<TestProgram>> {
     Ok(programs)
 }
 
-/// Reads the message of cargo that names a test program.
 fn test_program(message: &str) -> Option<TestProgram> {
     let message: Value = serde_json::from_str(message).ok()?;
     let (target, executable) = (&message["target"], message["executable"].as_str()?);
@@ -82,7 +78,6 @@ fn test_program(message: &str) -> Option<TestProgram> {
     })
 }
 
-/// The directory of the compiler's shared libraries.
 pub(crate) fn compiler_libraries() -> anyhow::Result<String> {
     let printed = process::output(&process::workspace(), "rustc", &["--print", "target-libdir"])?;
     Ok(String::from_utf8(printed)?.trim().to_owned())

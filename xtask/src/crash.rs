@@ -68,7 +68,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     report.require_every_kind(share.as_ref())
 }
 
-/// Also serves the directory over SMB.
 fn share(server: &mut Server, directory: &Path, work: &Path) -> anyhow::Result<Share> {
     let (port, users) = (free_port()?, plimsoll::smb_users(work)?);
     std::os::unix::fs::chown(directory, Some(USER.id), Some(USER.id))?;

@@ -11,9 +11,7 @@ use crate::process::{self, text};
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 const DOWNLOAD_MAX: Duration = Duration::from_secs(600);
 
-/// Packages, and their sources.
 pub(crate) struct Debs {
-    /// The name of their directory below `target`.
     pub(crate) name: &'static str,
     /// The suites to search; the packages come from the last one.
     pub(crate) suites: &'static [&'static str],
@@ -23,7 +21,7 @@ pub(crate) struct Debs {
 }
 
 impl Debs {
-    /// Downloads and unpacks missing packages. Returns their directory.
+    /// Returns the directory of the unpacked packages.
     pub(crate) fn unpack(&self) -> anyhow::Result<PathBuf> {
         let home = process::target_dir().join(self.name);
         let (root, done) = (home.join("root"), home.join("unpacked"));

@@ -10,13 +10,11 @@ use toml::{Table, Value};
 use crate::packages;
 use crate::process::{self, text};
 
-/// The profile of the program that ships.
 const PROFILE: &str = "dist";
-/// The maximum size of the program without its debug information.
+/// Without the debug information.
 const PROGRAM_BYTES_MAX: u64 = 40_000_000;
 const DEBUG_FILE: &str = "plimsoll.debug";
 
-/// `dist`.
 pub(crate) fn run() -> anyhow::Result<()> {
     let program = program()?;
     for path in [program.with_file_name(DEBUG_FILE), program] {
@@ -25,7 +23,6 @@ pub(crate) fn run() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Builds the working tree's program with the profile `dist`, without debug information.
 pub(crate) fn program() -> anyhow::Result<PathBuf> {
     let target = process::target_dir();
     build(&process::workspace(), &target, &[])?;
@@ -41,7 +38,7 @@ pub(crate) fn program_of(checkout: &Path, target: &Path, directory: &Path) -> an
     split(target, directory)
 }
 
-/// Runs cargo, which prints its own errors to the terminal.
+/// Cargo prints its errors to the terminal itself.
 fn build(checkout: &Path, target: &Path, settings: &[String]) -> anyhow::Result<()> {
     let mut cargo = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
     cargo.args(["build", "--locked", "--profile", PROFILE, "--package", "plimsoll", "--bin", "plimsoll"]);
@@ -92,6 +89,7 @@ fn profile_settings(manifest: &str) -> anyhow::Result<Vec<String>> {
         manifest.get("profile").and_then(Value::as_table).context("no profiles in the manifest")?;
     let table = |name: &str| profiles.get(name).and_then(Value::as_table);
     let own = table(PROFILE).context("no profile dist in the manifest")?;
+    // Settings of the profile override inherited ones.
     let mut all = own.get("inherits").and_then(Value::as_str).and_then(table).cloned().unwrap_or_default();
     all.extend(own.clone());
     Ok(all.into_iter().map(|(key, value)| format!("profile.{PROFILE}.{key}={value}")).collect())

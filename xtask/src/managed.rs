@@ -11,19 +11,16 @@ use crate::process::{self, Process};
 use crate::samba::USER;
 use crate::server::free_port;
 
-/// The longest duration of the start and of the stop.
 const START_MAX: Duration = Duration::from_secs(120);
 
-/// A service with pools and volumes, at ports chosen by the system.
 pub(crate) struct Managed {
     process: Process,
     argv: Vec<String>,
     log: PathBuf,
     binary: PathBuf,
     data: PathBuf,
-    /// The port of NFS and MOUNT.
     pub(crate) port: u16,
-    /// The port of SMB, if it is served.
+    /// Present if SMB is served.
     pub(crate) smb_port: u16,
 }
 
@@ -33,7 +30,6 @@ impl Managed {
         Self::start_with(binary, work, prefix, &[])
     }
 
-    /// Starts the service with SMB.
     pub(crate) fn start_with_smb(binary: &Path, work: &Path, prefix: &[&str]) -> anyhow::Result<Self> {
         let smb_port = free_port()?;
         let listen = format!("127.0.0.1:{smb_port}");
@@ -41,7 +37,6 @@ impl Managed {
         Ok(Self { smb_port, ..managed })
     }
 
-    /// Starts the service with further options.
     pub(crate) fn start_with(
         binary: &Path,
         work: &Path,
@@ -72,7 +67,7 @@ impl Managed {
         Ok(())
     }
 
-    /// SIGKILL, and a restart of the same service after the outage.
+    /// Kills the service, and restarts it after the outage.
     pub(crate) fn crash(&mut self, outage: Duration) -> anyhow::Result<()> {
         self.process.end();
         std::thread::sleep(outage);
@@ -80,12 +75,10 @@ impl Managed {
         self.wait_until_ready()
     }
 
-    /// Runs a command, its words separated by spaces. Returns its output.
     pub(crate) fn manage(&self, command: &str) -> anyhow::Result<String> {
         self.manage_with(&command.split(' ').collect::<Vec<_>>())
     }
 
-    /// Runs a command. Returns its output.
     pub(crate) fn manage_with(&self, words: &[&str]) -> anyhow::Result<String> {
         let done = Command::new(&self.binary).args(words).env("PLIMSOLL_DATA", &self.data).output()?;
         if !done.status.success() {
@@ -102,12 +95,11 @@ impl Managed {
         Ok(client.clone())
     }
 
-    /// The number of its connections.
     pub(crate) fn connections(&self) -> anyhow::Result<u64> {
         self.client()?["connections"].as_u64().context("a client without a number of connections")
     }
 
-    /// The path of a file that a client wrote at the root of a volume, under a name that no other volume has.
+    /// The name must be unique among the volumes, and the file is at the volume's root.
     pub(crate) fn written(&self, name: &str) -> anyhow::Result<PathBuf> {
         let volumes = std::fs::read_dir(self.data.join("volumes"))?;
         let paths = volumes.map(|volume| Ok(volume?.path().join(name)));
@@ -115,7 +107,7 @@ impl Managed {
         paths.into_iter().find(|path| path.exists()).with_context(|| format!("no client wrote {name}"))
     }
 
-    /// SIGTERM; the service must end with success.
+    /// The service must end with success.
     pub(crate) fn stop(self) -> anyhow::Result<()> {
         let status = self.process.terminate(START_MAX)?;
         ensure!(status.success(), "plimsoll ended with {status} on SIGTERM");

@@ -14,7 +14,6 @@ pub(crate) fn run() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The first sentence of the `//!` comment of a file.
 fn first_sentence(text: &str) -> Option<String> {
     let lines = text.lines().map_while(|line| line.strip_prefix("//!"));
     let paragraph: Vec<&str> = lines.map(str::trim).take_while(|line| !line.is_empty()).collect();
@@ -23,7 +22,7 @@ fn first_sentence(text: &str) -> Option<String> {
     (end > 0).then(|| paragraph[..end].to_owned())
 }
 
-/// The name of a file of tests is its documentation.
+/// Tests need no `//!` comment: the file name documents them.
 fn test_file_name(path: &str) -> String {
     Path::new(path).file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().replace('_', " "))
 }

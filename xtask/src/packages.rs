@@ -10,7 +10,6 @@ use crate::process;
 /// A program, and its package in Debian 12.
 type Tool = (&'static str, &'static str);
 
-/// Tools of the tests and of `interop`.
 pub(crate) const FOR_TESTS: &[Tool] = &[
     ("nfs-ls", "libnfs-utils"),
     ("smbclient", "smbclient"),
@@ -36,7 +35,6 @@ pub(crate) const FOR_TESTS: &[Tool] = &[
     ("python3", "python3"),
     (ENSUREPIP, "python3-venv"),
 ];
-/// Tools of `guest`.
 pub(crate) const FOR_GUEST: &[Tool] = &[
     ("qemu-system-x86_64", "qemu-system-x86"),
     ("mmdebstrap", "mmdebstrap"),
@@ -46,7 +44,6 @@ pub(crate) const FOR_GUEST: &[Tool] = &[
     ("xz", "xz-utils"),
     ("openssl", "openssl"),
 ];
-/// The peer of `perf`.
 pub(crate) const FOR_PERF: &[Tool] = &[
     ("ganesha.nfsd", "nfs-ganesha"),
     (GANESHA_VFS, "nfs-ganesha-vfs"),
@@ -54,9 +51,7 @@ pub(crate) const FOR_PERF: &[Tool] = &[
     ("rpcinfo", "rpcbind"),
     ("taskset", "util-linux"),
 ];
-/// Tools of `dist`.
 pub(crate) const FOR_DIST: &[Tool] = &[("objcopy", "binutils")];
-/// Tools that count instructions in `perf`.
 pub(crate) const FOR_INSTRUCTIONS: &[Tool] = &[("valgrind", "valgrind"), ("vgdb", "valgrind")];
 /// No program identifies the package; it creates Python environments.
 const ENSUREPIP: &str = "/usr/lib/python3.11/ensurepip";
@@ -64,7 +59,7 @@ const ENSUREPIP: &str = "/usr/lib/python3.11/ensurepip";
 const GANESHA_VFS: &str = "/etc/ganesha/vfs.conf";
 const INSTALL_MAX: Duration = Duration::from_secs(900);
 
-/// Installs the missing `tools`, which needs root.
+/// Needs root.
 pub(crate) fn require(tools: &[Tool]) -> anyhow::Result<()> {
     let missing = missing(tools);
     if missing.is_empty() {
@@ -97,7 +92,7 @@ pub(crate) fn missing(tools: &[Tool]) -> Vec<&'static str> {
     missing
 }
 
-/// Whether a program is in the path or a system directory, or a file exists.
+/// `tool` is a program in the path or a system directory, or a file's path.
 fn is_installed(tool: &str) -> bool {
     if tool.starts_with('/') {
         return Path::new(tool).exists();

@@ -3,10 +3,8 @@
 
 use std::fmt;
 
-/// The beginning of the line.
 const MARK: &str = "part ";
 
-/// A part that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) name: String,
@@ -14,7 +12,6 @@ pub(crate) struct Part {
     pub(crate) verdict: Verdict,
 }
 
-/// The result of a part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Ok,
@@ -25,7 +22,7 @@ pub(crate) enum Verdict {
 }
 
 impl Part {
-    /// Parses the line that [`fmt::Display`] writes.
+    /// Parses a line of [`fmt::Display`].
     pub(crate) fn parse(line: &str) -> Option<Self> {
         let (name, rest) = line.strip_prefix(MARK)?.split_once(": ")?;
         let (verdict, rest) = rest.split_once(" (")?;
@@ -40,7 +37,6 @@ impl Part {
         Some(Self { name: name.to_owned(), seconds: seconds.parse().ok()?, verdict })
     }
 
-    /// The parts that a step's log reports.
     pub(crate) fn all_in(log: &str) -> Vec<Self> {
         log.lines().filter_map(Self::parse).collect()
     }
@@ -59,7 +55,7 @@ impl fmt::Display for Part {
     }
 }
 
-/// The text with its line breaks replaced, so that it fits the line of a part.
+/// A part is one line of the step's log.
 fn one_line(text: &str) -> String {
     text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ")
 }

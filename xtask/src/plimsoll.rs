@@ -13,22 +13,16 @@ use anyhow::{Context, bail, ensure};
 use crate::process::{self, Process};
 use crate::samba;
 
-/// The longest time from its start to its mount lines.
 const START_MAX: Duration = Duration::from_secs(60);
-/// The longest duration of an orderly stop.
 const END_MAX: Duration = Duration::from_secs(60);
 
-/// The options of a start.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) binary: PathBuf,
-    /// The exported directories.
     pub(crate) directories: Vec<PathBuf>,
-    /// Acknowledge writes before they are on disk.
     pub(crate) relaxed: bool,
     /// The prefix of its command, such as `taskset`.
     pub(crate) prefix: Vec<String>,
-    /// The directory of its state and its log.
     pub(crate) work: PathBuf,
 }
 
@@ -42,7 +36,7 @@ pub(crate) struct Plimsoll {
 }
 
 impl Plimsoll {
-    /// Starts it and waits for its mount lines.
+    /// Waits for the mount lines.
     pub(crate) fn start(options: &Options) -> anyhow::Result<Self> {
         ensure!(
             options.binary.exists(),
@@ -73,7 +67,7 @@ impl Plimsoll {
         self.process.id()
     }
 
-    /// SIGTERM; it must end with success.
+    /// The server must end with success.
     pub(crate) fn stop(self) -> anyhow::Result<()> {
         let status = self.process.terminate(END_MAX)?;
         if !status.success() {
@@ -83,7 +77,7 @@ impl Plimsoll {
     }
 }
 
-/// Serves directories over SMB at a port of this machine, to [`USER`](samba::USER), each as a share with its name.
+/// Each directory is a share with its name, for [`USER`](samba::USER), at a port of this machine.
 pub(crate) fn serve_smb(
     binary: &Path,
     directories: &[&Path],
@@ -94,7 +88,7 @@ pub(crate) fn serve_smb(
     serve_smb_with(binary, directories, port, &[], work)
 }
 
-/// Serves directories over SMB with more options of `export`, and with a prefix of the command, such as `valgrind`.
+/// `prefix` precedes the command, such as `valgrind`; `options` are more options of `export`.
 pub(crate) fn serve_smb_with_prefix(
     prefix: &[String],
     binary: &Path,
@@ -121,7 +115,6 @@ pub(crate) fn serve_smb_with_prefix(
     Ok(server)
 }
 
-/// Serves directories over SMB with more options of `export`.
 pub(crate) fn serve_smb_with(
     binary: &Path,
     directories: &[&Path],
@@ -132,7 +125,6 @@ pub(crate) fn serve_smb_with(
     serve_smb_with_prefix(&[], binary, directories, port, options, work)
 }
 
-/// The log of a server of [`serve_smb_with`].
 pub(crate) fn smb_log(work: &Path, options: &[&str]) -> PathBuf {
     work.join(format!("plimsoll-smb{}.log", options.concat()))
 }
@@ -191,7 +183,6 @@ fn lines_of(stdout: ChildStdout) -> Receiver<String> {
     receiver
 }
 
-/// The port and the path of a printed `mount` command.
 fn mount_line(line: &str) -> Option<(u16, String)> {
     let mut words = line.split_whitespace();
     words.find(|word| word.ends_with("mount"))?;

@@ -21,7 +21,6 @@ impl Process {
         Self::start_with_stdin(argv, Stdio::null(), stdout, stderr)
     }
 
-    /// Starts `argv` like [`Self::start`], with a standard input.
     pub(crate) fn start_with_stdin(
         argv: &[String],
         stdin: Stdio,
@@ -45,17 +44,15 @@ impl Process {
         self.child.id()
     }
 
-    /// The child's standard output, once, if it was piped.
+    /// Returns the pipe once; later calls fail.
     pub(crate) fn stdout(&mut self) -> anyhow::Result<std::process::ChildStdout> {
         self.child.stdout.take().with_context(|| format!("the output of {} was taken already", self.name))
     }
 
-    /// The child's standard input, once, if it was piped.
     pub(crate) fn stdin(&mut self) -> anyhow::Result<std::process::ChildStdin> {
         self.child.stdin.take().with_context(|| format!("the input of {} was taken already", self.name))
     }
 
-    /// The exit status, if the child has ended.
     pub(crate) fn try_wait(&mut self) -> anyhow::Result<Option<ExitStatus>> {
         Ok(self.child.try_wait()?)
     }
@@ -72,7 +69,7 @@ impl Process {
         self.wait(within)
     }
 
-    /// Waits for the end; kills the child and fails when it takes longer than `within`.
+    /// Kills the child and fails when it takes longer than `within`.
     pub(crate) fn wait(&mut self, within: Duration) -> anyhow::Result<ExitStatus> {
         let deadline = Instant::now() + within;
         while Instant::now() < deadline {
@@ -85,7 +82,6 @@ impl Process {
         bail!("{} did not end within {} s and was killed", self.name, within.as_secs())
     }
 
-    /// SIGKILL; a child that has ended already is left alone.
     pub(crate) fn end(&mut self) {
         // Both fail only for a child that has ended already.
         drop(self.child.kill());
@@ -99,7 +95,7 @@ impl Drop for Process {
     }
 }
 
-/// Runs a command to its end and appends its output to `log`. An error names the command and quotes the end of the log.
+/// An error names the command and quotes the end of the log.
 pub(crate) fn run(argv: &[&str], log: &Path, within: Duration) -> anyhow::Result<()> {
     let argv: Vec<String> = argv.iter().map(ToString::to_string).collect();
     let file = append_to(log)?;
@@ -112,7 +108,6 @@ pub(crate) fn run(argv: &[&str], log: &Path, within: Duration) -> anyhow::Result
     Ok(())
 }
 
-/// The output of a program that succeeds, in `directory`.
 pub(crate) fn output(directory: &Path, program: &str, arguments: &[&str]) -> anyhow::Result<Vec<u8>> {
     let output = Command::new(program).args(arguments).current_dir(directory).output();
     let output = output.with_context(|| format!("cannot run {program}"))?;
@@ -125,23 +120,20 @@ pub(crate) fn output(directory: &Path, program: &str, arguments: &[&str]) -> any
     Ok(output.stdout)
 }
 
-/// The workspace's directory.
 pub(crate) fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new(".")).to_owned()
 }
 
-/// The target directory of cargo and of this program's own files.
 pub(crate) fn target_dir() -> PathBuf {
     let workspace = workspace();
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), |dir| workspace.join(dir))
 }
 
-/// The requested program, or the one that `cargo build --release` builds.
+/// Defaults to the program that `cargo build --release` builds.
 pub(crate) fn binary(chosen: Option<&Path>) -> PathBuf {
     chosen.map_or_else(|| target_dir().join("release/plimsoll"), Path::to_owned)
 }
 
-/// A path as an argument of a program.
 pub(crate) fn text(path: &Path) -> anyhow::Result<&str> {
     path.to_str().with_context(|| format!("{} is not UTF-8", path.display()))
 }
@@ -154,7 +146,6 @@ pub(crate) fn empty_dir(directory: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))
 }
 
-/// Opens a log file for appending.
 pub(crate) fn append_to(log: &Path) -> anyhow::Result<File> {
     File::options()
         .create(true)

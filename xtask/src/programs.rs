@@ -38,7 +38,6 @@ const NEVER_RETRIED: [&str; 7] = [
 ];
 /// Words in the names of programs and tests whose first failure counts.
 const NEVER_RETRIED_WORDS: [&str; 6] = ["conformance", "crash", "hostile", "ledger", "model", "power_cut"];
-/// The name for all tests of a program.
 const ALL: &str = "all tests";
 /// Tests that need root, by program: they mount file systems, change owners, or use privileged ports.
 const NEED_ROOT: [(&str, &[&str]); 13] = [
@@ -96,11 +95,9 @@ const NEED_ROOT: [(&str, &[&str]); 13] = [
 ];
 /// The file to which tests append a line for each part that they skip (`crates/vfs/tests/support/skip.rs`).
 const SKIPPED_LOG: &str = "PLIMSOLL_TESTS_SKIPPED";
-/// Tests skip nothing if this is set.
 const REQUIRE_ALL: &str = "PLIMSOLL_TESTS_REQUIRE_ALL";
-/// Timed tests measure for a shorter time if this is set.
 const BRIEF: &str = "PLIMSOLL_TESTS_BRIEF";
-/// A program that takes longer hangs.
+/// A program that runs longer hangs.
 const PROGRAM_MAX: Duration = Duration::from_secs(20 * 60);
 
 #[derive(clap::Args)]
@@ -117,7 +114,6 @@ pub(crate) struct Args {
     brief: bool,
 }
 
-/// A group of test programs.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Group {
     /// Unit tests of crates and binaries.
@@ -176,7 +172,6 @@ fn chosen(
     Ok(programs.into_iter().filter(is_chosen).collect())
 }
 
-/// The environment of every program, as arguments of `env`.
 fn settings(args: &Args, skipped: &Path) -> anyhow::Result<Vec<String>> {
     // The unit tests of procedural macros are linked with the compiler's own libraries.
     let libraries = cargo::compiler_libraries()?;
@@ -192,7 +187,7 @@ fn settings(args: &Args, skipped: &Path) -> anyhow::Result<Vec<String>> {
     Ok(settings)
 }
 
-/// The command of a program without the tests that this user cannot run, which are listed; `None` if no test remains.
+/// Returns the command without the tests that this user cannot run, which it lists; `None` if no test remains.
 fn command(program: &TestProgram, settings: &[String]) -> anyhow::Result<Option<Vec<String>>> {
     let name = program.name();
     let directory = process::text(&program.directory)?;
@@ -240,7 +235,7 @@ fn needs_root(program: &str) -> &'static [&'static str] {
     NEED_ROOT.iter().find(|(name, _)| *name == program).map_or(&[], |(_, tests)| tests)
 }
 
-/// Fails if a test that needs root was renamed.
+/// Detects a renamed test that needs root.
 fn check_names(program: &TestProgram) -> anyhow::Result<()> {
     let needs_root = needs_root(&program.name());
     if needs_root.is_empty() {
@@ -258,19 +253,16 @@ fn check_names(program: &TestProgram) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether a failed test, or the program, is one whose first failure counts.
 fn fails_for_good(program: &str, printed: &str) -> bool {
     let has_word = |name: &str| NEVER_RETRIED_WORDS.iter().any(|word| name.contains(word));
     NEVER_RETRIED.contains(&program) || has_word(program) || failed_tests(printed).any(has_word)
 }
 
-/// The names in the lines that the test harness prints for failed tests.
 fn failed_tests(printed: &str) -> impl Iterator<Item = &str> {
     let name = |line: &'_ str| line.strip_prefix("test ")?.strip_suffix(" ... FAILED").map(str::len);
     printed.lines().filter_map(move |line| name(line).map(|length| &line[5..5 + length]))
 }
 
-/// The first failed test, its place and its message.
 fn first_failure(printed: &str) -> Option<String> {
     let mut lines = printed.lines();
     let test = lines.find_map(|line| line.strip_prefix("---- ")?.strip_suffix(" stdout ----"))?;
@@ -281,7 +273,6 @@ fn first_failure(printed: &str) -> Option<String> {
     Some(format!("{test}: {place} {}", lines.next().unwrap_or_default()))
 }
 
-/// Prints a line for each reason for which tests were skipped.
 fn report_skipped(lines: &str) {
     let mut tests: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (test, why) in lines.lines().filter_map(|line| line.split_once('\t')) {

@@ -23,7 +23,7 @@ const CURVE_OPS: u32 = 5000;
 /// The limit of `anf/ultra` for 256 GiB, in MiB/s: low enough for two processors at 4 KiB, even while other processes
 /// use some of them.
 const LIMIT_MIB_PER_S: f64 = 32.0;
-/// Series of the scenario, with the published curve of each and a scale that a small machine can sustain.
+/// Series of the scenario, with each one's published curve and a scale that a small machine sustains.
 const SHAPES: [(&str, &str, f64); 4] = [
     ("64 KiB sequential", "gcnv-extreme-nfs3-64k-seq", 0.03),
     ("256 KiB sequential", "gcnv-extreme-nfs3-256k-seq", 0.03),
@@ -140,7 +140,6 @@ fn over_smb(service: &Managed, work: &Path) -> anyhow::Result<Vec<String>> {
     })
 }
 
-/// Measures the five mixes of a volume that follows a curve.
 fn measure_curve_volume(
     service: &Managed,
     work: &Path,
@@ -208,12 +207,11 @@ fn curve(service: &Managed, work: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A cell of a run.
 struct Cell {
     label: String,
     iops: f64,
     mib_per_s: f64,
-    /// The reason for which its result is void, if it is.
+    /// The reason why its result is void.
     void: Option<String>,
 }
 
@@ -235,7 +233,7 @@ impl Cell {
         })
     }
 
-    /// Prints the found value beside the expected one. Returns an error message if they differ by more than `most`.
+    /// Returns an error message if the found value differs by more than `most`.
     fn compare(&self, what: &str, found: f64, wanted: f64, most: f64) -> Option<String> {
         let off = (found / wanted - 1.0) * 100.0;
         let line = format!("{:<32} {found:>10.1} of {wanted:>10.1} {off:>+7.2} %  {what}", self.label);
@@ -246,7 +244,7 @@ impl Cell {
     }
 }
 
-/// Runs the series of the scenario with these words in their names on a volume.
+/// An empty `series` selects all of the scenario.
 fn measure_series(
     service: &Managed,
     work: &Path,
@@ -260,7 +258,6 @@ fn measure_series(
     measure_scenario(service, &file, "gcnv-scale-out", &target, repetitions, more)
 }
 
-/// Runs a scenario on a target. The result is written to `file`.
 fn measure_scenario(
     service: &Managed,
     file: &Path,
@@ -284,7 +281,7 @@ mod tests {
 
     use super::*;
 
-    /// The faults of cells that are off in these measurements, and their number.
+    /// Returns the faults, and the number of measurements.
     fn faults(off: &[[bool; 2]]) -> (Vec<String>, usize) {
         let remaining = RefCell::new(off.iter());
         let faults = measure_twice_if_off(|_| {

@@ -20,12 +20,11 @@ impl Random {
         usize::try_from(self.next() % bound).expect("smaller than a usize")
     }
 
-    /// True once in `times`.
+    /// True in one of `times` calls, on average.
     pub(crate) fn one_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }
 
-    /// One of the items; `None` if there are none.
     pub(crate) fn pick<'a, T>(&mut self, items: &'a [T]) -> Option<&'a T> {
         if items.is_empty() { None } else { items.get(self.below(items.len())) }
     }
@@ -38,7 +37,6 @@ pub(crate) fn mix(x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// A seed for a run without a given one.
 pub(crate) fn seed_from_clock() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     mix(now.as_secs() ^ u64::from(now.subsec_nanos()))

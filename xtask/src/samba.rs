@@ -21,10 +21,8 @@ const DEBS: Debs = Debs {
     packages: &["samba-testsuite", "samba", "smbclient"],
 };
 const START_MAX: Duration = Duration::from_secs(120);
-/// A share with every feature of its file system.
 pub(crate) const COMPLETE: &str = "vfs objects = streams_xattr\nea support = yes\nkernel share modes = no\n\
                                    posix locking = no\nkernel oplocks = no\ndurable handles = yes\n";
-/// A share with Samba's defaults.
 pub(crate) const PLAIN: &str = "";
 /// Runs a program with the unpacked modules in `$0` mounted at [`MODULES`].
 const WITH_MODULES: &str = "mkdir -p /usr/lib/x86_64-linux-gnu/samba && mount --bind \"$0\" /usr/lib/x86_64-linux-gnu/samba && exec \"$@\"";
@@ -34,7 +32,6 @@ pub(crate) struct Samba {
     root: PathBuf,
 }
 
-/// A user of the servers that tests start.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct User {
     pub(crate) name: &'static str,
@@ -43,15 +40,12 @@ pub(crate) struct User {
     pub(crate) password: &'static str,
 }
 
-/// See [`User`].
 pub(crate) const USER: User = User { name: "nobody", id: 65534, password: "torture" };
-/// Another user, who owns nothing.
 pub(crate) const OTHER: User = User { name: "daemon", id: 1, password: "another" };
-/// A group that owns nothing, with [`OTHER`] as its only member: name and number.
+/// A group that owns nothing, with [`OTHER`] as its only member: name and gid.
 pub(crate) const GROUP: (&str, u32) = ("künstler", 4711);
 
 impl Samba {
-    /// Downloads and unpacks missing packages.
     pub(crate) fn unpack() -> anyhow::Result<Self> {
         Ok(Self { root: DEBS.unpack()? })
     }
@@ -65,7 +59,7 @@ impl Samba {
         command
     }
 
-    /// Serves directories, each as a share with these settings.
+    /// Each directory is a share with these settings.
     pub(crate) fn serve(
         &self,
         shares: &[(String, PathBuf)],
@@ -119,7 +113,6 @@ impl Samba {
     }
 }
 
-/// Waits until a server listens at a port of this machine.
 pub(crate) fn wait_for(port: u16) -> anyhow::Result<()> {
     let deadline = Instant::now() + START_MAX;
     while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {

@@ -10,10 +10,8 @@ use anyhow::{Context, bail};
 use crate::ledger::client::Client;
 use crate::process::{self, Process};
 
-/// The longest time from a server's start to its first answer, and of its stop.
 const START_MAX: Duration = Duration::from_secs(120);
 
-/// The address of a server, and the path to mount.
 #[derive(Clone, Debug)]
 pub(crate) struct Endpoint {
     pub(crate) address: SocketAddr,
@@ -23,7 +21,7 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    /// A service of this machine's loopback, MOUNT and NFS on one port.
+    /// MOUNT and NFS have one port.
     pub(crate) fn loopback(port: u16, export: &str) -> Self {
         Self { address: (Ipv4Addr::LOCALHOST, port).into(), mount_port: port, export: export.to_owned() }
     }
@@ -53,7 +51,7 @@ pub(crate) fn plimsoll_command(binary: &str, directory: &str, state: &str, liste
 /// The path that a client mounts from a server started with [`plimsoll_command`].
 pub(crate) const PLIMSOLL_EXPORT: &str = "/export";
 
-/// A port that was free a moment ago.
+/// Another process may take the port before its use.
 pub(crate) fn free_port() -> anyhow::Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
@@ -87,8 +85,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// The server that the command line selects: by default Plimsoll, exporting `directory`, with its state and its log
-    /// in `work`.
+    /// By default the server is Plimsoll. Its state and log are in `work`.
     pub(crate) fn new(choice: &Choice, directory: &Path, work: &Path) -> anyhow::Result<Self> {
         let (argv, endpoint) = match (&choice.server_cmd, choice.port, &choice.export) {
             (Some(command), Some(port), Some(export)) => {
@@ -108,17 +105,15 @@ impl Server {
         Ok(Self::from_command(argv, endpoint, work))
     }
 
-    /// The server of a command, which stays in the foreground; its log is in `work`.
+    /// The command stays in the foreground; its log is in `work`.
     pub(crate) fn from_command(argv: Vec<String>, endpoint: Endpoint, work: &Path) -> Self {
         Self { argv, log: work.join("server.log"), process: None, endpoint }
     }
 
-    /// Adds options to its command.
     pub(crate) fn add(&mut self, options: &[String]) {
         self.argv.extend_from_slice(options);
     }
 
-    /// Starts the server and waits until it answers.
     pub(crate) fn start(&mut self) -> anyhow::Result<()> {
         let log = process::append_to(&self.log)?;
         self.process = Some(Process::start(&self.argv, log.try_clone()?.into(), Stdio::from(log))?);
@@ -130,7 +125,7 @@ impl Server {
         Ok(())
     }
 
-    /// SIGKILL; a server that ended before is an error.
+    /// A server that ended before is an error.
     pub(crate) fn kill(&mut self) -> anyhow::Result<()> {
         let mut process = self.process.take().context("the server is not running")?;
         if let Some(status) = process.try_wait()? {
@@ -140,7 +135,7 @@ impl Server {
         Ok(())
     }
 
-    /// SIGTERM; the server must end with success.
+    /// The server must end with success.
     pub(crate) fn stop(&mut self) -> anyhow::Result<()> {
         let process = self.process.take().context("the server is not running")?;
         let status = process.terminate(START_MAX)?;

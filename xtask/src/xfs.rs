@@ -12,7 +12,6 @@ use crate::process::{self, text};
 const BYTES: u64 = 16 << 30;
 const COMMAND_MAX: Duration = Duration::from_secs(60);
 
-/// A file system that is mounted until it is dropped.
 pub(crate) struct Xfs {
     directory: PathBuf,
     log: PathBuf,

@@ -6,7 +6,6 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// A run of some steps, in its own target directory.
 struct Run {
     target: PathBuf,
     passed: bool,
@@ -14,7 +13,6 @@ struct Run {
 }
 
 impl Run {
-    /// Runs `cargo xtask TIER` with steps of a TOML file.
     fn of(name: &str, tier: &str, steps: &str) -> Self {
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("runner-{name}"));
         drop(std::fs::remove_dir_all(&target));
@@ -22,7 +20,7 @@ impl Run {
         Self::again(target, tier, steps)
     }
 
-    /// Runs steps in the target directory of an earlier run.
+    /// Reuses the target directory of an earlier run.
     fn again(target: PathBuf, tier: &str, steps: &str) -> Self {
         let file = target.join("steps.toml");
         std::fs::write(&file, steps).unwrap();
@@ -38,7 +36,6 @@ impl Run {
         self.printed.lines().any(|printed| printed == line)
     }
 
-    /// A tier's part of the summary.
     fn summary(&self, tier: &str) -> Value {
         let bytes = std::fs::read(self.target.join("ci/summary.json")).unwrap();
         serde_json::from_slice::<Value>(&bytes).unwrap()[tier].clone()
@@ -53,7 +50,6 @@ impl Run {
             .collect()
     }
 
-    /// The contents of a file that a step has written.
     fn left(&self, name: &str) -> String {
         std::fs::read_to_string(self.target.join(name)).unwrap_or_default()
     }
@@ -64,7 +60,7 @@ fn step(name: &str, script: &str, more: &str) -> String {
     format!("[[step]]\nname = \"{name}\"\ncommand = [\"sh\", \"-c\", '''{script}''', \"sh\"]\n{more}\n")
 }
 
-/// Fails the first time.
+/// A script that fails the first time.
 const ONCE: &str =
     "echo ran >> $HERE/once; [ -e $HERE/mark ] && exit; touch $HERE/mark; echo 'error: it rained'; exit 7";
 

@@ -19,7 +19,7 @@ use records::Records;
 use scheduler::Report;
 use step::{Retry, Step};
 
-/// Minutes on two cores with nothing else running: a tier that takes longer is reported, and fails nothing.
+/// Minutes on two cores with nothing else running. A slower tier is reported and fails nothing.
 const TEST_MINUTES: f64 = 20.0;
 const TEST_AND_CI_MINUTES: f64 = 50.0;
 const FULL_MINUTES: f64 = 100.0;
@@ -44,14 +44,12 @@ pub(crate) struct FullArgs {
     again: bool,
 }
 
-/// A file of steps.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
     step: Vec<StepEntry>,
 }
 
-/// A step in a file.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StepEntry {
@@ -63,7 +61,6 @@ struct StepEntry {
     never_again: bool,
 }
 
-/// Format, rules, lints, unit and protocol tests.
 pub(crate) fn test(args: &Args) -> anyhow::Result<()> {
     if rustix::process::geteuid().is_root() {
         packages::require(packages::FOR_TESTS)?;
@@ -79,7 +76,6 @@ pub(crate) fn test(args: &Args) -> anyhow::Result<()> {
     verdict(&report)
 }
 
-/// Everything else that continuous integration runs.
 pub(crate) fn ci(args: &Args) -> anyhow::Result<()> {
     if let Some(file) = &args.steps {
         return verdict(&run("ci", &read(file)?, None)?);
@@ -91,7 +87,6 @@ pub(crate) fn ci(args: &Args) -> anyhow::Result<()> {
     verdict(&report)
 }
 
-/// The long suites.
 pub(crate) fn full(args: &FullArgs) -> anyhow::Result<()> {
     let steps = match &args.args.steps {
         Some(file) => read(file)?,
@@ -124,12 +119,13 @@ fn prepare(tier: &str) -> anyhow::Result<()> {
     packages::require(&[packages::FOR_TESTS, packages::FOR_GUEST].concat())
 }
 
-/// Splits off the lanes that have passed, with their minutes, and the preparations that no other lane needs.
+/// Also removes the preparations that no other lane needs.
 fn without_passed(steps: Vec<Step>, records: &Records) -> (Vec<(&'static str, f64)>, Vec<Step>) {
     let mut selected = Vec::new();
     let mut rest: Vec<Step> = steps
         .into_iter()
         .filter(|step| {
+            // A record does not prove that the results of a preparation still exist.
             let passed = if steps::prepares(step) { None } else { records.passed(step) };
             selected.extend(passed.map(|minutes| (step.name, minutes)));
             passed.is_none()
@@ -140,7 +136,6 @@ fn without_passed(steps: Vec<Step>, records: &Records) -> (Vec<(&'static str, f6
     (selected, rest)
 }
 
-/// Runs steps in the workspace, with logs and a summary below `target/ci`.
 fn run(tier: &str, steps: &[Step], records: Option<&Records>) -> anyhow::Result<Report> {
     std::env::set_current_dir(process::workspace())?;
     let under = [&["env"], &cargo::COMPILER[..]].concat();
@@ -186,11 +181,11 @@ fn chosen(steps: Vec<Step>, only: &[String]) -> anyhow::Result<Vec<Step>> {
     }
     let is_chosen = |name: &str| only.iter().any(|wanted| wanted == name);
     let mut chosen: Vec<Step> = steps.into_iter().filter(|step| is_chosen(step.name)).collect();
+    // The results of steps that are not chosen exist from an earlier run.
     chosen.iter_mut().for_each(|step| step.needs.retain(|needed| is_chosen(needed)));
     Ok(chosen)
 }
 
-/// The steps in a file.
 fn read(path: &Path) -> anyhow::Result<Vec<Step>> {
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let file: File = toml::from_str(&text).with_context(|| format!("{}", path.display()))?;

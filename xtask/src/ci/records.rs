@@ -14,7 +14,6 @@ use super::summary::minutes;
 use super::timeline::Span;
 use crate::process;
 
-/// Files that every lane tests or is built from.
 const INPUTS: [&str; 6] = [".cargo", "Cargo.lock", "Cargo.toml", "conformance", "crates", "xtask"];
 /// Files among them that no lane reads.
 const IGNORED_INPUTS: [&str; 5] = [
@@ -27,7 +26,6 @@ const IGNORED_INPUTS: [&str; 5] = [
 
 pub(super) struct Records {
     directory: PathBuf,
-    /// The state of the inputs now.
     inputs: String,
 }
 
@@ -37,14 +35,13 @@ impl Records {
         Ok(Self { directory, inputs: inputs()? })
     }
 
-    /// The minutes of a lane that passed with these inputs and this command.
+    /// Minutes of a lane that passed with these inputs and this command.
     pub(super) fn passed(&self, step: &Step) -> Option<f64> {
         let record: Value = serde_json::from_slice(&fs::read(self.path(step)).ok()?).ok()?;
         let is_same = record["inputs"] == self.inputs.as_str() && record["command"] == command(step);
         record["minutes"].as_f64().filter(|_| is_same)
     }
 
-    /// Keeps the result of a lane that has passed.
     pub(super) fn save(&self, step: &Step, span: &Span) -> anyhow::Result<()> {
         let record = json!({
             "inputs": self.inputs, "command": command(step), "minutes": minutes(span.length),
@@ -59,12 +56,12 @@ impl Records {
     }
 }
 
-/// The command without the path of this program.
+/// Without the path of this program, which may differ.
 fn command(step: &Step) -> String {
     step.argv[1..].join(" ")
 }
 
-/// A hash of the names and contents of all inputs, including uncommitted files.
+/// Covers names and contents of all inputs, including uncommitted files.
 fn inputs() -> anyhow::Result<String> {
     let workspace = process::workspace();
     let list = ["ls-files", "-z", "--cached", "--others", "--exclude-standard", "--"];
@@ -72,6 +69,7 @@ fn inputs() -> anyhow::Result<String> {
     let listed =
         process::output(&workspace, "git", &list).context("cannot list the inputs of lanes with git")?;
     let names = String::from_utf8(listed)?;
+    // The index still lists deleted files, which git cannot hash.
     let mut files: Vec<&str> = names.split('\0').filter(|name| workspace.join(name).is_file()).collect();
     files.sort_unstable();
     files.dedup();

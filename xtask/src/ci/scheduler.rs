@@ -12,16 +12,13 @@ use super::timeline::{Span, timeline};
 use crate::part::{Part, Verdict};
 use crate::process::{self, Process};
 
-/// Lines of a failed step's log that are repeated at the end: often only the end of the output is preserved.
+/// Lines of a failed step's log that the end repeats: often only the end of the output is preserved.
 const LAST_LINES: usize = 12;
-/// Steps that use a core each and run at the same time.
 const CORES: usize = 2;
-/// Beginnings of lines that steps print and the report repeats.
 const FLAKY: &str = "FLAKY ";
 const SKIPPED: &str = "skipped: ";
 const POLL: Duration = Duration::from_millis(50);
 
-/// The end of a run.
 pub(super) struct Report {
     /// Every attempt at a step, in the order in which they ended.
     pub(super) spans: Vec<Span>,
@@ -29,7 +26,6 @@ pub(super) struct Report {
     pub(super) length: Duration,
 }
 
-/// A step, or a part of one, that failed and then passed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Flaky {
     pub(super) name: String,
@@ -37,7 +33,6 @@ pub(super) struct Flaky {
 }
 
 impl Flaky {
-    /// Parses a line that reports a part that a step has run again.
     fn parse(line: &str) -> Option<Self> {
         let (name, first_failure) = line.strip_prefix(FLAKY)?.split_once(": ")?;
         Some(Self { name: name.to_owned(), first_failure: first_failure.to_owned() })
@@ -50,7 +45,6 @@ impl fmt::Display for Flaky {
     }
 }
 
-/// A step that runs.
 struct Running<'s> {
     step: &'s Step,
     process: Process,
@@ -60,7 +54,6 @@ struct Running<'s> {
     first: Option<Vec<Flaky>>,
 }
 
-/// A failed step that runs once more.
 struct RetriedStep<'s> {
     step: &'s Step,
     argv: Vec<String>,
@@ -77,13 +70,11 @@ struct Scheduler<'s> {
     to_retry: Vec<RetriedStep<'s>>,
     spans: Vec<Span>,
     flaky: Vec<Flaky>,
-    /// Lines that report skipped tests.
     skipped: Vec<String>,
-    /// The logs of the steps that failed.
     failures: Vec<(&'static str, String)>,
 }
 
-/// Runs all steps, each under a command, and prints a timeline. Calls `ended` after each step.
+/// Calls `ended` after each step.
 pub(super) fn run(
     steps: &[Step],
     under: &[&str],
@@ -119,7 +110,6 @@ pub(super) fn run(
 }
 
 impl Report {
-    /// Counts the steps that failed or could not run.
     pub(super) fn failed(&self) -> usize {
         self.spans.iter().filter(|span| span.outcome.failed()).count()
     }
@@ -154,10 +144,11 @@ impl<'s> Scheduler<'s> {
         }
     }
 
-    /// Takes the first step that can run now. Steps that need the whole machine come when nothing else can run.
+    /// Steps that need the whole machine come when nothing else can run.
     fn next(&mut self) -> Option<&'s Step> {
         self.drop_impossible();
         let count = |load: Load| self.running.iter().filter(|running| running.step.load == load).count();
+        // A repeated step runs alone too: a busy machine may have caused its failure.
         if count(Load::Machine) > 0 || self.running.iter().any(|running| running.first.is_some()) {
             return None;
         }
@@ -170,8 +161,8 @@ impl<'s> Scheduler<'s> {
         core.or(little).or_else(machine).map(|index| self.waiting.remove(index))
     }
 
-    /// Drops the steps that need one that did not pass.
     fn drop_impossible(&mut self) {
+        // A dropped step counts as failed, so the steps that need it drop next.
         while let Some((index, needed)) = self.impossible() {
             let name = self.waiting.remove(index).name;
             self.finish(name, Instant::now(), Outcome::NotRun(needed), Vec::new());
@@ -198,7 +189,6 @@ impl<'s> Scheduler<'s> {
         }
     }
 
-    /// Collects the steps that have ended.
     fn collect(&mut self) {
         let mut index = 0;
         while index < self.running.len() {
@@ -213,7 +203,6 @@ impl<'s> Scheduler<'s> {
         }
     }
 
-    /// Decides whether a step that has ended runs again.
     fn judge(&mut self, running: Running<'s>, outcome: Outcome, log: String) {
         let Running { step, begun, first, .. } = running;
         let parts = Part::all_in(&log);
@@ -277,19 +266,18 @@ fn failures(step: &Step, parts: &[Part], log: &str) -> Vec<Flaky> {
     failures
 }
 
-/// Whether a line of a log contains the cause of a failure, or the command that repeats it.
 fn explains_failure(line: &str) -> bool {
     ["FAIL", "panicked", "error: ", "has failed", "seed"].iter().any(|word| line.contains(word))
 }
 
-/// The first line of a log that reports a failure, or the last line.
+/// Falls back to the last line.
 fn first_failure(log: &str) -> String {
     let mut lines = log.lines().map(str::trim).filter(|line| !line.is_empty());
     let first = lines.clone().find(|line| explains_failure(line) && !line.contains("seed"));
     first.or_else(|| lines.next_back()).unwrap_or("it printed nothing").to_owned()
 }
 
-/// The lines of a log that report failures, and its last line.
+/// Includes the log's last line.
 fn last_lines(log: &str) -> String {
     let lines: Vec<&str> = log.lines().filter(|line| !line.trim().is_empty()).collect();
     let (mut why, last): (Vec<&&str>, _) =
@@ -300,7 +288,7 @@ fn last_lines(log: &str) -> String {
 }
 
 impl Running<'_> {
-    /// Returns the outcome of a step that has ended; kills one that takes too long.
+    /// Kills a step that takes too long.
     fn ended(&mut self) -> Option<Outcome> {
         match self.process.try_wait().context("cannot wait for the step") {
             Ok(Some(status)) if status.success() => Some(Outcome::Passed),
@@ -319,7 +307,7 @@ impl Running<'_> {
 mod tests {
     use super::*;
 
-    /// Runs shell scripts with a directory as `$0`. Returns the files that they leave in it, and the number of
+    /// The scripts get a directory as `$0`. Returns the files that they leave in it, and the number of
     /// failures.
     fn ran(
         name: &str,

@@ -2,14 +2,12 @@
 
 use std::fmt;
 
-/// One check: a command.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
     pub(super) name: &'static str,
     /// Steps that must pass first, because this one uses their results.
     pub(super) needs: Vec<&'static str>,
     pub(super) argv: Vec<String>,
-    /// The scheduler kills the step after this time.
     pub(super) minutes_max: u64,
     pub(super) load: Load,
     pub(super) retry: Retry,
@@ -25,22 +23,17 @@ pub(super) enum Load {
     Machine,
 }
 
-/// Whether a failed step runs again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Retry {
-    /// The first failure fails the run.
     Never,
-    /// The step, or its failed parts where it has parts, runs once more, alone, at the end.
+    /// The step, or each failed part, runs once more, alone, at the end.
     Once,
 }
 
-/// The end of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Passed,
-    /// Failed; it runs once more.
     RunsAgain(String),
-    /// Passed when it ran again.
     Flaky,
     Failed(String),
     /// Not run, because the named step did not pass.
@@ -52,7 +45,6 @@ impl Step {
         Self { name, needs: Vec::new(), argv, minutes_max, load: Load::Core, retry: Retry::Once }
     }
 
-    /// Adds steps that must pass first.
     pub(super) fn after(mut self, needs: &[&'static str]) -> Self {
         self.needs.extend(needs);
         self
@@ -66,7 +58,6 @@ impl Step {
         Self { retry: Retry::Never, ..self }
     }
 
-    /// The name as a part of a file's name.
     pub(super) fn file_stem(&self) -> String {
         self.name.replace(' ', "-")
     }
@@ -77,7 +68,6 @@ impl Outcome {
         matches!(self, Self::Passed | Self::Flaky)
     }
 
-    /// Whether the run fails with this.
     pub(super) fn failed(&self) -> bool {
         matches!(self, Self::Failed(_) | Self::NotRun(_))
     }

@@ -8,13 +8,11 @@ use crate::process::{self, text};
 
 use super::step::{Load, Step};
 
-/// The step that compiles the service and all tests.
 pub(super) const PROGRAMS: &str = "test programs";
-/// The steps that build the guest images, of Debian 12 and 13.
 const IMAGE: &str = "guest image";
 const IMAGE_13: &str = "guest image 13";
 
-/// Format, rules, lints, unit and protocol tests: without a guest, and without root.
+/// Needs neither a guest nor root.
 pub(super) fn test() -> anyhow::Result<Vec<Step>> {
     Ok(vec![
         command("fmt", "cargo fmt --all --check", 2).never_again(),
@@ -26,7 +24,6 @@ pub(super) fn test() -> anyhow::Result<Vec<Step>> {
     ])
 }
 
-/// Real clients, crashes, documents, and a short form of every long suite.
 pub(super) fn ci() -> anyhow::Result<Vec<Step>> {
     Ok(vec![
         programs(),
@@ -95,13 +92,12 @@ fn command(name: &'static str, line: &str, minutes_max: u64) -> Step {
     Step::new(name, line.split(' ').map(String::from).collect(), minutes_max)
 }
 
-/// A command of this program.
 fn xtask(name: &'static str, line: &str, minutes_max: u64) -> anyhow::Result<Step> {
     let own = std::env::current_exe()?;
     Ok(command(name, &format!("{} {line}", text(&own)?), minutes_max))
 }
 
-/// A command of this program that tests the service compiled with the tests.
+/// The command tests the service compiled with the tests.
 fn with_binary(name: &'static str, line: &str, minutes_max: u64) -> anyhow::Result<Step> {
     let binary = process::target_dir().join("debug/plimsoll");
     let mut step = xtask(name, line, minutes_max)?;

@@ -11,7 +11,7 @@ use super::scheduler::Report;
 use super::timeline::Span;
 use crate::part::Verdict;
 
-/// Writes the result of a tier, and preserves those of the others.
+/// Preserves the results of the other tiers.
 pub(super) fn write(path: &Path, tier: &str, commit: &str, report: &Report) -> anyhow::Result<()> {
     let mut summary = read(path);
     summary[tier] = of(commit, report);
@@ -19,7 +19,6 @@ pub(super) fn write(path: &Path, tier: &str, commit: &str, report: &Report) -> a
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// The minutes of a tier's last run.
 pub(super) fn minutes_of(path: &Path, tier: &str) -> Option<f64> {
     read(path)[tier]["minutes"].as_f64()
 }
@@ -51,7 +50,6 @@ fn step(span: &Span) -> Value {
     })
 }
 
-/// Minutes with two decimals.
 pub(super) fn minutes(time: Duration) -> f64 {
     (time.as_secs_f64() / 0.6).round() / 100.0
 }

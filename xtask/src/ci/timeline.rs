@@ -9,10 +9,9 @@ use crate::part::Part;
 /// Characters for the whole time.
 const WIDTH: u32 = 50;
 
-/// An attempt at a step.
 pub(super) struct Span {
     pub(super) name: &'static str,
-    /// The time since the beginning of the run.
+    /// Since the beginning of the run.
     pub(super) start: Duration,
     pub(super) length: Duration,
     pub(super) outcome: Outcome,

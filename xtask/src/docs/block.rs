@@ -2,14 +2,11 @@
 
 use anyhow::{Context, bail};
 
-/// Begins and ends a block.
 const FENCE: &str = "```";
 const COMMANDS: &str = "sh";
 
-/// A block of code.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Block {
-    /// The line where its text begins.
     pub(super) line: usize,
     pub(super) text: String,
     pub(super) role: Role,
@@ -17,20 +14,14 @@ pub(super) struct Block {
     pub(super) preparation: Option<String>,
 }
 
-/// The treatment of a block.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// The block is run.
     Commands,
-    /// The block is not run, for this reason.
     NotRun(String),
-    /// The block is the text of a file.
     File(String),
-    /// The block is an example without commands.
     Shown,
 }
 
-/// The comments since the last block.
 #[derive(Default)]
 struct Comments {
     not_run: Option<String>,
@@ -38,7 +29,6 @@ struct Comments {
     before: Option<String>,
 }
 
-/// The blocks of a document in Markdown.
 pub(super) fn blocks(document: &str) -> anyhow::Result<Vec<Block>> {
     let mut blocks = Vec::new();
     let mut comments = Comments::default();

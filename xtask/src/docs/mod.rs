@@ -36,11 +36,9 @@ pub(crate) struct Args {
     only: Option<String>,
 }
 
-/// The result of a document.
 struct Outcome {
     path: String,
     run: usize,
-    /// The lines of blocks that are not run, and the reasons.
     not_run: Vec<(usize, String)>,
     fault: Option<String>,
     time: Duration,
@@ -70,7 +68,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs the blocks of a document.
 fn document(binary: &Path, path: &str) -> anyhow::Result<Outcome> {
     let begun = Instant::now();
     let text = fs::read_to_string(process::workspace().join(path))?;
@@ -96,7 +93,6 @@ fn document(binary: &Path, path: &str) -> anyhow::Result<Outcome> {
     Ok(Outcome { path: path.to_owned(), run, not_run: not_run.collect(), fault, time: begun.elapsed() })
 }
 
-/// The scripts of a block: its preparations and its own commands.
 fn scripts(block: &Block) -> impl Iterator<Item = (&Block, String)> {
     let own = match &block.role {
         Role::Commands => Some(

@@ -27,9 +27,7 @@ const NFS_PORT: u16 = 2049;
 const SMB_PORT: u16 = 445;
 /// A run that stops half-way but reports success would pass with fewer checks.
 const CHECKS_MIN: usize = 120;
-/// The minimum number of checks in the brief form.
 const BRIEF_CHECKS_MIN: usize = 100;
-/// The most random operations in the brief form.
 const BRIEF_OPERATIONS_MAX: u32 = 20;
 const HOLDER_MAX: Duration = Duration::from_secs(120);
 
@@ -70,7 +68,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     namespace::run(&arguments, Duration::from_secs(args.timeout_s + 60))
 }
 
-/// Empties the part's directory, and installs its dependencies from the network, which the namespace lacks.
+/// Installs dependencies from the network, which the namespace lacks.
 pub(super) fn prepare() -> anyhow::Result<()> {
     let work = work();
     process::empty_dir(&work)?;
@@ -121,7 +119,6 @@ fn server(binary: &Path, work: &Path) -> anyhow::Result<Server> {
     Ok(Server::from_command(argv, Endpoint::loopback(NFS_PORT, PLIMSOLL_EXPORT), work))
 }
 
-/// Opens files over SMB until the guest asks to close them.
 fn holder(work: &Path) -> anyhow::Result<Process> {
     let log = process::append_to(&work.join("holder.log"))?;
     let python = environment(&work.join("python.log"))?.display().to_string();

@@ -14,7 +14,7 @@ impl fmt::Display for Disagreement {
     }
 }
 
-/// Measures in each of these ways in turn, until the results agree.
+/// Measures in each of `ways` in turn, until the results agree.
 pub(super) fn repeat_until_agreement(
     ways: [u32; 3],
     mut measured: impl FnMut(u32) -> anyhow::Result<()>,

@@ -44,29 +44,24 @@ const COMMAND_DISCONNECT: u16 = 2;
 const COMMAND_FLUSH: u16 = 3;
 const EINVAL: u32 = 22;
 
-/// A disk's treatment of flushes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flush {
-    /// Flushes are honored.
     Honest,
     /// Flushes are acknowledged and ignored, and the cut loses all unflushed data: the test must find the loss.
     Ignored,
 }
 
-/// A disk being served at `socket`.
 pub(crate) struct Disk {
     pub(crate) socket: PathBuf,
     state: Arc<Mutex<State>>,
 }
 
-/// The effect of a power cut.
 #[derive(Debug)]
 pub(crate) struct Loss {
     /// Flushes since the disk was switched on.
     pub(crate) flushes: u64,
     /// Unflushed blocks that reached the disk nevertheless.
     pub(crate) survived: usize,
-    /// Unflushed blocks that were lost.
     pub(crate) lost: usize,
 }
 
@@ -104,12 +99,13 @@ impl Disk {
         Ok(Self { socket, state })
     }
 
-    /// Cuts the power: later requests get no answer, and each unflushed block survives or is lost by chance.
+    /// Later requests get no answer. Chance decides for each unflushed block whether it survives.
     pub(crate) fn cut(&self, random: &mut Random) -> io::Result<Loss> {
         let mut state = lock(&self.state);
         state.powered = false;
         let mut loss = Loss { flushes: state.flushes, survived: 0, lost: 0 };
         for (block, data) in std::mem::take(&mut state.volatile) {
+            // On a disk that ignores flushes, a surviving block could hide the loss that the test must find.
             if state.flush == Flush::Honest && random.one_in(2) {
                 state.file.write_all_at(&data, block * BLOCK as u64)?;
                 loss.survived += 1;
@@ -145,6 +141,7 @@ impl State {
         for (index, chunk) in data.chunks_exact(BLOCK).enumerate() {
             let block = offset / BLOCK as u64 + index as u64;
             if durable && self.flush == Flush::Honest {
+                // A later flush must not overwrite this block with older data.
                 self.volatile.remove(&block);
                 self.file.write_all_at(chunk, block * BLOCK as u64)?;
             } else {
@@ -216,7 +213,7 @@ fn serve(mut stream: UnixStream, state: &Mutex<State>) -> io::Result<()> {
     }
 }
 
-/// Performs a request; `None` once the power is off.
+/// Returns `None` once the power is off.
 fn answer(state: &mut State, request: &Request, data: &mut Vec<u8>) -> io::Result<Option<u32>> {
     if !state.powered {
         return Ok(None);

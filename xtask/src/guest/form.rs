@@ -1,16 +1,13 @@
 //! The two forms of a part: complete, or just enough to find each kind of fault.
 
-/// The length of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// Every check.
     Full,
     /// Every kind of check, but fewer repetitions and combinations.
     Brief,
 }
 
 impl Form {
-    /// The value of this form.
     pub(super) fn choose<T>(self, full: T, brief: T) -> T {
         match self {
             Self::Full => full,
@@ -18,7 +15,7 @@ impl Form {
         }
     }
 
-    /// The parameter `BRIEF` of scripts: empty for the full form.
+    /// `BRIEF` of scripts is empty for the full form.
     pub(super) fn parameter(self) -> &'static str {
         self.choose("", "1")
     }

@@ -105,7 +105,6 @@ fn make_volumes(service: &Managed) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Creates a volume over SMB, and its user.
 fn make_share(service: &Managed, work: &Path) -> anyhow::Result<()> {
     let (id, password) = (USER.id.to_string(), smb_password(work)?);
     service.manage_with(&["user", "create", USER.name, "--uid", &id, "--password-file", &password])?;

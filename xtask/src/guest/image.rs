@@ -15,7 +15,6 @@ use clap::ValueEnum;
 use crate::process;
 use crate::random::mix;
 
-/// A release of Debian.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Suite {
     /// Debian 12, Linux 6.1.
@@ -28,7 +27,6 @@ pub(crate) enum Suite {
 const KERNEL_PACKAGE: &str = "linux-image-cloud-amd64";
 /// Packages of every guest: the client and the tools of its tests.
 const GUEST_PACKAGES: &str = "nfs-common,nfs4-acl-tools,netbase,fio,kmod,busybox-static,iproute2,procps";
-/// Tools of the host, each with its package.
 const HOST_TOOLS: [(&str, &str); 6] = [
     ("qemu-system-x86_64", "qemu-system-x86"),
     ("mmdebstrap", "mmdebstrap"),
@@ -74,7 +72,6 @@ impl Suite {
     }
 }
 
-/// A built image.
 pub(crate) struct Image {
     dir: PathBuf,
 }
@@ -238,7 +235,7 @@ fn unpack_module(packed: &Path, to: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The files of a module and its dependencies, in loading order.
+/// In loading order.
 fn module_files(root: &Path, version: &str, module: &str) -> anyhow::Result<Vec<String>> {
     let output = Command::new("chroot")
         .arg(root)
@@ -275,7 +272,7 @@ fn recipe_key(suite: Suite) -> u64 {
     bytes.fold(RECIPE_VERSION, |key, byte| mix(key ^ u64::from(byte)))
 }
 
-/// Removes images of the suite, and those of former recipes.
+/// Also removes those of former recipes.
 fn remove_old_images(guest_dir: &Path, suite: Suite) -> anyhow::Result<()> {
     let others = Suite::value_variants().iter().filter(|other| **other != suite);
     let prefixes: Vec<String> = others.map(|other| format!("image-{}-", other.name())).collect();

@@ -15,9 +15,7 @@ use crate::process;
 use crate::server::{Choice, Server};
 
 const SCRIPT: &str = include_str!("../../guest/kernel-client.sh");
-/// The duration of the outage while the clients work.
 const OUTAGE: Duration = Duration::from_secs(2);
-/// The files of the directory that is listed.
 const MANY: usize = 10_000;
 
 #[derive(clap::Args)]

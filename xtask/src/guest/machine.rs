@@ -29,7 +29,6 @@ const KERNEL_PARAMETERS: &str = "console=ttyS0 quiet panic=-1 mitigations=off no
 const BOOTS_MAX: u32 = 3;
 /// A longer boot has failed: it normally takes 5 s.
 const BOOT_MAX: Duration = Duration::from_secs(120);
-/// Size of the disk for further jobs. The file is sparse.
 const JOBS_DISK_BYTES: u64 = 2 << 30;
 /// The beginning of the first line of every job.
 const UP_MARK: &str = "PLIMSOLL-GUEST-UP ";
@@ -49,7 +48,6 @@ pub(crate) const HOST_ADDRESS: &str = "10.0.2.2";
 /// The host's loopback in a second network ([`Guest::networks`]): a second server for the guest.
 pub(crate) const OTHER_ADDRESS: &str = "10.0.3.2";
 
-/// The configuration of a machine.
 pub(crate) struct Guest<'a> {
     image: &'a Image,
     memory_mib: u32,
@@ -63,15 +61,13 @@ pub(crate) struct Guest<'a> {
     takes_jobs: bool,
 }
 
-/// The result of a job.
 pub(crate) struct Outcome {
     /// The script's exit status, `None` if the machine ended without reporting one.
     pub(crate) status: Option<i32>,
-    /// Everything on the serial console.
     pub(crate) log: String,
 }
 
-/// A booted machine; killed when dropped.
+/// Killed when dropped.
 pub(super) struct Booted {
     process: Process,
     lines: Receiver<String>,
@@ -81,18 +77,17 @@ pub(super) struct Booted {
     jobs: Option<Jobs>,
 }
 
-/// A disk to which the host writes each job, and the console that announces it.
 struct Jobs {
     disk: PathBuf,
     console: ChildStdin,
 }
 
-/// A job that is running; its machine is killed when this is dropped.
+/// The machine is killed when this is dropped.
 pub(crate) struct Running<'m> {
     booted: Booted,
     log: String,
     deadline: Instant,
-    /// The variable that receives the machine for the next job, after this one succeeds.
+    /// Receives the machine for the next job, after this one succeeds.
     returned_to: Option<&'m mut Option<Booted>>,
 }
 
@@ -130,13 +125,11 @@ impl<'a> Guest<'a> {
         self
     }
 
-    /// Sets an environment variable of the script.
     pub(crate) fn set(mut self, name: &str, value: impl ToString) -> Self {
         self.parameters.push((name.to_owned(), value.to_string()));
         self
     }
 
-    /// Forwards a port of the host's loopback to a port of the guest.
     pub(crate) fn forward(mut self, host: u16, guest: u16) -> Self {
         self.forwards.push((host, guest));
         self
@@ -165,7 +158,7 @@ impl<'a> Guest<'a> {
         self.set("JOBS", 1)
     }
 
-    /// Whether a job written for `other` can run on this machine.
+    /// Decides whether this machine can run a job written for `other`.
     pub(super) fn suffices_for(&self, other: &Guest<'_>) -> bool {
         self.memory_mib >= other.memory_mib
             && self.cpus >= other.cpus
@@ -175,7 +168,6 @@ impl<'a> Guest<'a> {
             && other.tap.is_none()
     }
 
-    /// Runs a script to its end.
     pub(crate) fn run(&self, script: &str, within: Duration) -> anyhow::Result<Outcome> {
         self.start(script, within)?.finish()
     }
@@ -186,7 +178,6 @@ impl<'a> Guest<'a> {
         Running::start(|| self.boot(script), within)
     }
 
-    /// Boots the machine, which waits for jobs.
     pub(super) fn boot_for_jobs(&self) -> anyhow::Result<Booted> {
         Ok(self.start("", BOOT_MAX)?.booted)
     }
@@ -262,6 +253,7 @@ impl<'a> Guest<'a> {
         add("-initrd", text(&self.image.initramfs())?);
         add("-append", KERNEL_PARAMETERS.into());
         let root = text(&self.image.root())?;
+        // The overlay ends with the machine, so its flushes may be ignored.
         add("-drive", format!("if=none,id=root,format=raw,snapshot=on,cache=unsafe,file={root}"));
         add("-device", "virtio-blk-pci,drive=root".into());
         add("-drive", format!("if=none,id=job,format=raw,readonly=on,file={}", text(job)?));
@@ -294,7 +286,7 @@ impl<'a> Guest<'a> {
 }
 
 impl Outcome {
-    /// Returns an error that names the failed checks, unless the script succeeded.
+    /// The error names the failed checks.
     pub(crate) fn require_success(&self) -> anyhow::Result<()> {
         match self.status {
             Some(0) => Ok(()),
@@ -312,7 +304,6 @@ impl Outcome {
         Ok(())
     }
 
-    /// The lines of the log that report a failed check.
     fn failures(&self) -> String {
         self.log.lines().filter(|line| line.contains("FAIL ")).collect::<Vec<_>>().join("\n")
     }
@@ -329,13 +320,14 @@ impl Booted {
             length <= JOBS_DISK_BYTES,
             "the job of {length} bytes does not fit on its disk of {JOBS_DISK_BYTES} bytes"
         );
+        // A machine that has ended has closed its console.
         drop(writeln!(jobs.console, "job"));
         Ok(())
     }
 }
 
 impl<'m> Running<'m> {
-    /// Starts a job on a machine from `machine`, and tries the next one if that ends or hangs before the script begins.
+    /// Tries the next machine of `machine` if one ends or hangs before the script begins.
     pub(super) fn start(
         mut machine: impl FnMut() -> anyhow::Result<Booted>,
         within: Duration,
@@ -357,7 +349,7 @@ impl<'m> Running<'m> {
         bail!("the guest did not boot")
     }
 
-    /// Stores the machine in `place` after the job succeeds.
+    /// The machine is stored only after the job succeeds.
     pub(super) fn returning_to(mut self, place: &'m mut Option<Booted>) -> Self {
         self.returned_to = Some(place);
         self
@@ -401,7 +393,6 @@ impl<'m> Running<'m> {
         bail!("the guest ended before it printed `{start}`")
     }
 
-    /// Waits until the script asks the host for this action.
     pub(crate) fn wait_mark(&mut self, mark: &str) -> anyhow::Result<()> {
         let line = self.wait_line(MARK)?;
         ensure!(line == format!("{MARK}{mark}"), "expected mark `{mark}`, the guest printed `{line}`");
@@ -419,6 +410,7 @@ impl<'m> Running<'m> {
                 }
             }
         }
+        // A failed job may leave mounts and processes, so the next job gets a new machine.
         if let (Some(place), Some(0)) = (self.returned_to, status) {
             *place = Some(self.booted);
         }

@@ -109,7 +109,6 @@ pub(crate) fn run(task: &Task) -> anyhow::Result<()> {
     }
 }
 
-/// Runs a task that is a part of [`Task::Suite`], on this machine.
 fn run_part(task: &Task, machine: &mut Machine<'_>, form: Form) -> anyhow::Result<()> {
     match task {
         Task::KernelClient(args) => kernel_client::run(args, machine, form),

@@ -7,7 +7,7 @@ use anyhow::ensure;
 
 use crate::process::Process;
 
-/// Runs `xtask guest` with these arguments in a new network namespace, which has only a loopback.
+/// The new network namespace has only a loopback.
 pub(super) fn run(arguments: &[&str], within: Duration) -> anyhow::Result<()> {
     let own = std::env::current_exe()?.display().to_string();
     let enter = ["unshare", "--net", "sh", "-c", "ip link set lo up && exec \"$0\" \"$@\"", &own, "guest"];

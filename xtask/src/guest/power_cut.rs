@@ -25,7 +25,6 @@ const NFS_PORT: u16 = 2049;
 const MOUNT_PORT: u16 = 20048;
 const SMB_PORT: u16 = 445;
 
-/// The file system under the server.
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
 enum FileSystem {
     Ext4,
@@ -87,7 +86,6 @@ struct Bench {
     directory: PathBuf,
     disk: PathBuf,
     flush: Flush,
-    /// The target of the SMB half of the load.
     share: Option<Share>,
 }
 

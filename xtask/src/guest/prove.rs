@@ -26,9 +26,7 @@ const REPETITIONS: [u32; 3] = [1, 3, 3];
 /// The command of the published pages, with a size for an emulated machine.
 const COMMAND: &str = "fio --name=8krandomreads --rw=randread --direct=1 --ioengine=libaio --bs=8k --numjobs=4 \
     --iodepth=16 --size=1M --runtime=600 --group_reporting";
-/// Reads of that command: four jobs, each of the whole size.
 const COMMAND_READS: f64 = 512.0;
-/// The largest relative difference between the guest's figures and the built-in client's.
 const DIFFERENCE_MAX: f64 = 0.1;
 /// The largest relative difference between calls on the wire and operations: those in flight at the window's edges.
 const CALLS_DIFFERENCE_MAX: f64 = 0.05;
@@ -36,7 +34,7 @@ const CALLS_DIFFERENCE_MAX: f64 = 0.05;
 /// Checks of a run beside one for each volume. A run that stops half-way but reports success would pass with fewer.
 const CHECKS_BESIDE_VOLUMES: usize = 2;
 
-/// A volume with a limit that an emulated machine reaches easily, and its measurements.
+/// The limit is low enough for an emulated machine.
 struct LimitedVolume {
     name: &'static str,
     limit: &'static str,
@@ -147,7 +145,6 @@ fn check_command_line(service: &Managed) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Asserts that the guest's result of a scenario names its mount and agrees with the built-in client's.
 fn compare(service: &Managed, work: &Path, volume: &LimitedVolume, how: &str) -> anyhow::Result<()> {
     let LimitedVolume { name, limit, .. } = volume;
     let guest = read(&service.written(&format!("{name}.json"))?)?;
@@ -176,7 +173,6 @@ fn compare(service: &Managed, work: &Path, volume: &LimitedVolume, how: &str) ->
     print_and_check(rows.iter().map(|(what, guest, built_in)| (what.as_str(), *guest, *built_in)))
 }
 
-/// Prints both results and their ratio. Returns an error that names the disagreements.
 fn print_and_check<'a>(rows: impl IntoIterator<Item = (&'a str, f64, f64)>) -> anyhow::Result<()> {
     let mut apart = Vec::new();
     for (what, found, other) in rows {
@@ -193,7 +189,6 @@ fn print_and_check<'a>(rows: impl IntoIterator<Item = (&'a str, f64, f64)>) -> a
     Err(Disagreement(format!("more than {:.0} % apart: {}", DIFFERENCE_MAX * 100.0, apart.join("; "))).into())
 }
 
-/// Asserts that the result names the mount.
 fn check_mount(target: &Value, volume: &str) -> anyhow::Result<()> {
     let mount = &target["mount"];
     let source = format!("{HOST_ADDRESS}:/{volume}");
@@ -234,7 +229,7 @@ fn check_calls(cell: &Value) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The mean duration of an operation, in the median of the repetitions.
+/// The median over the repetitions.
 fn mean_ms(cell: &Value) -> anyhow::Result<f64> {
     let mean = |measurement: &Value| {
         let (mut ops, mut sum_ns) = (0.0, 0.0);

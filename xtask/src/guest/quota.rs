@@ -20,7 +20,6 @@ pub(super) fn run(machine: &mut Machine<'_>) -> anyhow::Result<()> {
     machine.start(&guest, SCRIPT, TIME_MAX)?.finish()?.require_success()
 }
 
-/// Builds the tests. Returns the path of their program.
 pub(super) fn prepare() -> anyhow::Result<PathBuf> {
     cargo::program_of("capacity", &["test", "--test", "capacity", "--no-run"])
 }

@@ -11,7 +11,6 @@ use super::machine::{Booted, Guest, Running};
 const MEMORY_MIB: u32 = 3000;
 const NETWORKS: usize = 2;
 
-/// The machine of a job.
 pub(super) enum Machine<'a> {
     /// A machine that is booted for this job, with its resources.
     Own,
@@ -19,20 +18,18 @@ pub(super) enum Machine<'a> {
     Shared(Box<Shared<'a>>),
 }
 
-/// A machine that runs one job after another.
 pub(super) struct Shared<'a> {
     guest: Guest<'a>,
     booted: Option<Booted>,
 }
 
 impl<'a> Machine<'a> {
-    /// A machine that is booted with the first job.
     pub(super) fn shared(image: &'a Image) -> Self {
         let guest = Guest::new(image).memory_mib(MEMORY_MIB).networks(NETWORKS).takes_jobs();
         Self::Shared(Box::new(Shared { guest, booted: None }))
     }
 
-    /// Starts the script of a job, with the parameters and files of `guest`.
+    /// Takes the parameters and files of the job from `guest`.
     pub(super) fn start(
         &mut self,
         guest: &Guest<'_>,
@@ -45,7 +42,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Ends a shared machine; the next job boots another one.
+    /// The next job boots another machine.
     pub(super) fn end(&mut self) {
         if let Self::Shared(shared) = self {
             shared.booted = None;

@@ -16,23 +16,18 @@ use crate::samba::USER;
 use crate::server::free_port;
 
 const SCRIPT: &str = include_str!("../../guest/smb.sh");
-/// The relay from the guest's loopback to the server.
 const RELAY: &str = "xtask/guest/relay.pl";
 const SHARE: &str = "share";
 /// A second share, in which a symbolic link leads to a file.
 const UNIX: &str = "unix";
 const TIME_MAX: Duration = Duration::from_secs(1800);
-/// The duration of the outage while the client works.
 const OUTAGE: Duration = Duration::from_secs(2);
 /// A run that stops half-way but reports success would pass with fewer checks.
 const CHECKS_MIN: usize = 37;
-/// The minimum number of checks in the brief form.
 const BRIEF_CHECKS_MIN: usize = 33;
-/// The most names of a directory in the brief form.
 const BRIEF_FILES_MAX: u32 = 100;
-/// Opens survive a restart of the server, for clients that ask for it.
+/// Clients that ask for it keep their opens over a restart of the server.
 const OPTIONS: [&str; 1] = ["--smb=continuously-available=on"];
-/// The server's log line after it restored opens.
 const RESTORED: &str = "what clients had open of continuously available shares waits for them";
 
 #[derive(clap::Args)]

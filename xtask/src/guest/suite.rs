@@ -21,13 +21,11 @@ const SUITE_MAX: Duration = Duration::from_secs(3 * 3600);
 /// The part that compares reads and writes with a model: its first failure counts.
 const MODEL: &str = "crossproto";
 
-/// A command that is a part of the suite.
 #[derive(Debug, PartialEq, Eq)]
 struct Part {
     name: &'static str,
     /// The command line, without the server.
     words: &'static [&'static str],
-    /// Whether the command takes `--binary`.
     takes_binary: bool,
 }
 
@@ -74,7 +72,6 @@ impl Part {
         Self { name, words, takes_binary: true }
     }
 
-    /// The command with its own defaults.
     fn task(&self, binary: &str) -> anyhow::Result<Task> {
         let binary = ["--binary", binary];
         let binary = if self.takes_binary { binary.as_slice() } else { &[] };
@@ -100,7 +97,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     namespace::run(&arguments, SUITE_MAX)
 }
 
-/// The requested parts of an image, or all.
 fn chosen(image: Suite, only: &[String]) -> anyhow::Result<Vec<&'static Part>> {
     let parts = match image {
         Suite::Bookworm => BOOKWORM.as_slice(),

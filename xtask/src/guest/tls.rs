@@ -18,11 +18,8 @@ use crate::process;
 const SCRIPT: &str = include_str!("../../guest/tls.sh");
 /// A run that stops half-way but reports success would pass with fewer checks.
 const CHECKS_MIN: usize = 82;
-/// The minimum number of checks in the brief form.
 const BRIEF_CHECKS_MIN: usize = 56;
-/// Connections of the first mount.
 const CONNECTIONS: u64 = 2;
-/// The duration of the outage while the guest writes.
 const OUTAGE: Duration = Duration::from_secs(2);
 const COMMAND_MAX: Duration = Duration::from_secs(120);
 
@@ -85,7 +82,6 @@ struct Certificates<'a> {
 }
 
 impl<'a> Certificates<'a> {
-    /// Creates the certificates as the guide describes.
     fn make(work: &'a Path) -> anyhow::Result<Self> {
         let made = Self { work };
         for (name, extension) in [("ca", "CA:TRUE"), ("stranger", "CA:TRUE")] {
@@ -108,7 +104,6 @@ impl<'a> Certificates<'a> {
         Ok(made)
     }
 
-    /// Creates a key and a certificate request.
     fn request(&self, name: &str, more: &[&str]) -> anyhow::Result<()> {
         let (subject, key) = (format!("/CN={name}"), format!("{name}.key"));
         let what = ["req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"];

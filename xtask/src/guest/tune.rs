@@ -22,9 +22,8 @@ const CONNECTIONS: u64 = 16;
 /// Seconds of each measurement: short, because only large differences matter; longer when a pause of the host at a
 /// window's edge has caused a difference.
 const SECONDS: [u32; 3] = [1, 3, 3];
-/// The cases, in the order of the report.
 const CASES: [&str; 5] = ["baseline", "nocto", "sysctl", "nconnect", "all"];
-/// The cases of the brief form: nothing tuned, and everything.
+/// Nothing tuned, and everything.
 const BRIEF_CASES: [&str; 2] = ["baseline", "all"];
 /// A run that stops half-way but reports success would pass with fewer checks.
 const CHECKS_MIN: usize = 12;
@@ -50,7 +49,6 @@ const TUNED: [Statement; 5] = [
     ("read-ahead of the mount", "ok", "3840 KiB"),
 ];
 
-/// The statements about each mount.
 const ADVICE: [(&str, &[Statement]); 5] = [
     (
         "baseline",
@@ -137,7 +135,6 @@ fn measured(args: &Args, machine: &mut Machine<'_>, form: Form, seconds: u32) ->
     service.stop()
 }
 
-/// Asserts that the check makes these statements about a mount.
 fn check_advice(service: &Managed, name: &str, said: &[Statement]) -> anyhow::Result<()> {
     let advice = read(&service.written(&format!("check-{name}.json"))?)?;
     let checks = list(&advice["checks"])?;
@@ -181,7 +178,6 @@ fn check_results(service: &Managed, work: &Path, cases: &[&str]) -> anyhow::Resu
     Ok(())
 }
 
-/// Asserts that the result names the mount.
 fn check_mount(target: &Value, case: &str) -> anyhow::Result<()> {
     ensure!(target["case"] == case && target["co_located"] == false, "{case}: the target is {target}");
     let options = target["mount"]["options"].as_str().context("no mount options")?;
@@ -192,7 +188,6 @@ fn check_mount(target: &Value, case: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether the mount of a case caches attributes for long.
 fn caches_attributes(case: &str) -> bool {
     matches!(case, "nocto" | "all")
 }

@@ -20,7 +20,6 @@ use crate::server::free_port;
 /// Not a multiple of any transfer or block size.
 const FILE_BYTES: usize = (5 << 20) + 4099;
 const CHECK_MAX: Duration = Duration::from_secs(300);
-/// The longest duration of compiling the clients in Rust, and of installing those in Python.
 const BUILD_MAX: Duration = Duration::from_secs(900);
 
 #[derive(clap::Args)]
@@ -33,16 +32,12 @@ pub(crate) struct Args {
     only: Option<String>,
 }
 
-/// The server, and the paths that the checks share.
 struct Stage {
     binary: PathBuf,
-    /// The exported directory, as a path of this machine.
     export: PathBuf,
-    /// A directory beside it, for the clients.
     local: PathBuf,
     log: PathBuf,
     server: Plimsoll,
-    /// The server of the same directory over SMB.
     smb: Process,
     smb_port: u16,
 }
@@ -135,7 +130,7 @@ impl Stage {
         Ok(Self { binary, export, local, log: work.join("clients.log"), server, smb, smb_port })
     }
 
-    /// The URL of an exported file for libnfs and nfs-rs; both accept ports in it.
+    /// libnfs and nfs-rs accept a port in a URL.
     fn url(&self, path: &str, more: &str) -> String {
         let (port, export) = (self.server.port, &self.server.exports[0]);
         format!("nfs://127.0.0.1{export}{path}?nfsport={port}&mountport={port}{more}")
@@ -220,7 +215,6 @@ fn nfs_rs(stage: &Stage, version: &str) -> anyhow::Result<()> {
     stage.run(&[text(&program)?, &url])
 }
 
-/// Pseudo-random bytes.
 fn content(seed: u64) -> Vec<u8> {
     let mut random = Random::new(seed);
     let words = std::iter::repeat_with(|| random.next().to_le_bytes());

@@ -144,13 +144,12 @@ fn sam(stage: &Stage, protection: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One of the clients in Python.
 pub(super) fn python(stage: &Stage, program: &str) -> anyhow::Result<()> {
     let python = environment(&stage.log)?;
     stage.log_on(text(&python)?, &[text(&programs().join(program))?])
 }
 
-/// The C library libsmb2 of Debian 13, with that release's C library and loader.
+/// libsmb2 is from Debian 13, and runs with that release's C library and loader.
 pub(super) fn libsmb2(stage: &Stage) -> anyhow::Result<()> {
     let libraries = LIBSMB2.unpack()?.join("usr/lib/x86_64-linux-gnu");
     let (loader, program) = (libraries.join("ld-linux-x86-64.so.2"), programs().join("libsmb2_client.py"));
@@ -158,7 +157,6 @@ pub(super) fn libsmb2(stage: &Stage) -> anyhow::Result<()> {
     stage.log_on(text(&loader)?, &["--library-path", &path, "/usr/bin/python3", text(&program)?])
 }
 
-/// One of the clients in Rust, which are a separate workspace.
 pub(super) fn rust(stage: &Stage, program: &str) -> anyhow::Result<()> {
     let (manifest, target) = (programs().join("rust/Cargo.toml"), process::target_dir().join("smb-clients"));
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
@@ -190,13 +188,12 @@ pub(crate) fn environment(log: &Path) -> anyhow::Result<PathBuf> {
     Ok(python)
 }
 
-/// The directory of the clients in Python and Rust.
 pub(crate) fn programs() -> PathBuf {
     process::workspace().join("conformance/smb-clients")
 }
 
 impl Stage {
-    /// Runs commands of `rpcclient`, and expects these words in its output.
+    /// The output must contain each of `expected`.
     fn rpc(&self, protection: &str, commands: &str, expected: &[&str]) -> anyhow::Result<()> {
         let samba::User { name, password, .. } = samba::USER;
         let (port, user) = (self.smb_port.to_string(), format!("{name}%{password}"));
@@ -214,7 +211,6 @@ impl Stage {
         self.server.exports[0].trim_start_matches('/')
     }
 
-    /// Runs a client that takes port, share, user and password.
     fn log_on(&self, program: &str, first: &[&str]) -> anyhow::Result<()> {
         let (port, share) = (self.smb_port.to_string(), self.share());
         self.run(&[&[program], first, &[&port, share, samba::USER.name, samba::USER.password]].concat())

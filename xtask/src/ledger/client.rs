@@ -19,14 +19,11 @@ const REPLY_MAX: Duration = Duration::from_secs(120);
 
 pub(crate) type Handle = Vec<u8>;
 
-/// The reason for a call without a result.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The connection broke or could not be made: the call may or may not have been performed.
     Lost(io::Error),
-    /// The server returned another status than NFS3_OK.
     Status(u32),
-    /// The reply is invalid.
     Malformed(&'static str),
 }
 
@@ -64,7 +61,7 @@ pub(crate) enum How {
     Exclusive(u64),
 }
 
-/// The attributes of a SETATTR; `None` leaves one unchanged.
+/// `None` leaves an attribute unchanged.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Change {
     pub(crate) mode: Option<u32>,
@@ -84,27 +81,24 @@ pub(crate) struct Attributes {
     pub(crate) mtime: (u32, u32),
 }
 
-/// A WRITE's result.
 pub(crate) struct WriteResult {
     pub(crate) count: u32,
     pub(crate) stable: Stable,
     pub(crate) verifier: u64,
 }
 
-/// A connection to a server's NFS program.
 pub(crate) struct Client {
     stream: TcpStream,
     xid: u32,
 }
 
-/// The connection and the root of the export.
 pub(crate) struct MountResult {
     pub(crate) client: Client,
     pub(crate) root: Handle,
 }
 
 impl Client {
-    /// Connects, and mounts the endpoint's export (MNT, RFC 1813 §5.2.1).
+    /// MNT, RFC 1813 §5.2.1.
     pub(crate) fn mount(endpoint: &Endpoint) -> Result<MountResult, Failure> {
         let mut mount_address = endpoint.address;
         mount_address.set_port(endpoint.mount_port);
@@ -146,7 +140,7 @@ impl Client {
         String::from_utf8(reply.opaque()?).map_err(|_| Failure::Malformed("a target that is not UTF-8"))
     }
 
-    /// Returns the data, and whether the file ends there.
+    /// Returns the data, and whether they reach the file's end.
     pub(crate) fn read(&mut self, file: &[u8], offset: u64, count: u32) -> Result<(Vec<u8>, bool), Failure> {
         let mut reply = self.nfs(6, &Call::default().opaque(file).u64(offset).u32(count))?;
         reply.post_op_attributes()?;
@@ -241,7 +235,7 @@ impl Client {
         }
     }
 
-    /// Commits a whole file; returns the write verifier.
+    /// Returns the write verifier.
     pub(crate) fn commit(&mut self, file: &[u8]) -> Result<u64, Failure> {
         let mut reply = self.nfs(21, &Call::default().opaque(file).u64(0).u32(0))?;
         reply.wcc_data()?;
@@ -308,7 +302,7 @@ impl Client {
     }
 }
 
-/// Arguments being encoded (RFC 4506).
+/// Arguments in XDR (RFC 4506).
 #[derive(Default)]
 struct Call(Vec<u8>);
 
@@ -351,7 +345,6 @@ impl Call {
     }
 }
 
-/// A reply being decoded.
 struct Reply {
     bytes: Vec<u8>,
     at: usize,

@@ -28,10 +28,9 @@ use worker::{Connection, Worker};
 
 /// A crash under a load with fewer acknowledged operations proves too little.
 const ACKNOWLEDGED_MIN: usize = 300;
-/// The time for which a load may run longer, until it has that many and all required kinds of operations.
+/// A load runs up to this much longer, until it has that many and all required kinds of operations.
 const LOAD_MAX: Duration = Duration::from_secs(60);
 
-/// The operations that one run of the server acknowledged.
 pub(crate) struct Ledger {
     workers: Vec<Worker>,
 }
@@ -41,24 +40,19 @@ pub(crate) struct Load {
     progress: Arc<Progress>,
 }
 
-/// State that a load's workers share.
 #[derive(Default)]
 struct Progress {
     stop: AtomicBool,
-    /// Operations, by kind.
     acknowledged: Mutex<BTreeMap<&'static str, usize>>,
 }
 
-/// The result of a verification.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
-    /// Acknowledged operations, by kind.
     acknowledged: BTreeMap<&'static str, usize>,
     names_checked: usize,
     problems: Vec<String>,
 }
 
-/// The error of a server that lost an acknowledged operation.
 #[derive(Debug)]
 pub(crate) struct LostOperation(String);
 
@@ -101,7 +95,7 @@ impl Ledger {
         Ok(Load { threads, progress })
     }
 
-    /// Compares the server's current state with every ledger; the counts are those of the last one.
+    /// The counts of the report are those of the last ledger.
     pub(crate) fn verify_all(ledgers: &[Self], endpoint: &Endpoint) -> anyhow::Result<Report> {
         let mut report = Report::default();
         let mut mounted = Client::mount(endpoint)?;
@@ -116,6 +110,7 @@ impl Ledger {
             };
             report.verify(worker, &mut mounted.client, directory).context(worker.directory.clone())?;
         }
+        // Earlier rounds have counted and reported the other ledgers.
         for worker in ledgers.last().iter().flat_map(|ledger| &ledger.workers) {
             report.problems.extend(worker.complaints.iter().cloned());
             for kind in &worker.acknowledged {
@@ -206,7 +201,6 @@ impl Report {
         self.problems.extend(other.problems);
     }
 
-    /// Fails and lists the problems, if there are any.
     pub(crate) fn require_clean(&self, logs: &Path) -> anyhow::Result<()> {
         if self.problems.is_empty() {
             return Ok(());
@@ -216,7 +210,6 @@ impl Report {
         Err(LostOperation(format!("{count} problems, logs in {logs}:\n{}", first.join("\n"))).into())
     }
 
-    /// The kinds of operations that were never acknowledged.
     pub(crate) fn missing(&self, share: Option<&Share>) -> Vec<&'static str> {
         let smb = if share.is_some() { &model::KINDS_OF_SMB[..] } else { &[] };
         let kinds = model::KINDS_OF_NFS.iter().chain(smb).copied();

@@ -11,7 +11,7 @@ use crate::random::mix;
 /// Bytes of a slot: a page, which no server and no file system tears.
 pub(crate) const SLOT: usize = 4096;
 
-/// An operation on paths below a worker's own directory.
+/// Paths are below a worker's own directory.
 #[derive(Clone, Debug)]
 pub(crate) enum Operation {
     Create {
@@ -103,7 +103,7 @@ pub(crate) const KINDS_OF_SMB: [&str; 10] = [
 ];
 
 impl Operation {
-    /// The name of the operation in reports, over the given protocol.
+    /// The name in reports; each protocol has its own.
     pub(crate) fn kind(&self, smb: bool) -> &'static str {
         let [nfs, own] = self.kinds();
         if smb { own } else { nfs }
@@ -134,12 +134,11 @@ impl Operation {
     }
 }
 
-/// The contents of a file, as far as they are known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Content {
     /// For each slot the tags that it may contain, the latest last; tag 0 is a slot of zeros.
     pub(crate) slots: Vec<Vec<u64>>,
-    /// The minimum number of slots of the file; the maximum is `slots.len()`.
+    /// The maximum is `slots.len()`.
     pub(crate) slots_min: usize,
 }
 
@@ -159,7 +158,7 @@ pub(crate) struct Inode {
     pub(crate) handle: Option<Handle>,
 }
 
-/// A worker's directory; the directory itself has the path "".
+/// A worker's directory, which has the path "" itself.
 #[derive(Clone, Debug)]
 pub(crate) struct Tree {
     pub(crate) names: BTreeMap<String, usize>,
@@ -176,12 +175,11 @@ impl Tree {
         &self.inodes[self.names[path]]
     }
 
-    /// The NFS handle of a path; every inode created by an acknowledged operation has one.
+    /// Every inode that an acknowledged operation created has a handle.
     pub(crate) fn handle(&self, path: &str) -> &[u8] {
         self.inode(path).handle.as_deref().expect("an acknowledged operation left a handle")
     }
 
-    /// The contents of the file at a path; `None` if it is not a file.
     pub(crate) fn content(&self, path: &str) -> Option<&Content> {
         match &self.inode(path).kind {
             Kind::File(content) => Some(content),
@@ -189,18 +187,15 @@ impl Tree {
         }
     }
 
-    /// Whether a path is a directory without entries.
     pub(crate) fn is_empty_directory(&self, path: &str) -> bool {
         let below = format!("{path}/");
         !self.names.keys().any(|name| name.starts_with(&below))
     }
 
-    /// The tree after an acknowledged operation.
     pub(crate) fn acknowledge(&mut self, operation: &Operation, made: Option<Handle>) {
         self.apply(operation, made, true);
     }
 
-    /// The possible trees after an operation without a reply.
     pub(crate) fn candidates(&self, in_flight: Option<&Operation>) -> Vec<Self> {
         let Some(operation) = in_flight else { return vec![self.clone()] };
         let mut after = self.clone();
@@ -222,6 +217,7 @@ impl Tree {
                 self.add(path, Kind::File(Content::default()), mode.filter(|_| certain), made);
             }
             Operation::Open { path, .. } => self.add(path, Kind::File(Content::default()), None, made),
+            // A crash may come between the creation and the change of the mode.
             Operation::MakeDirectory { path, mode } => {
                 self.add(path, Kind::Directory, mode.filter(|_| certain), made);
             }
@@ -257,6 +253,7 @@ impl Tree {
 
     fn change(&mut self, path: &str, change: impl FnOnce(&mut Content)) {
         let inode = self.inode_mut(path);
+        // The server sets the time to its own clock.
         inode.mtime = None;
         if let Kind::File(content) = &mut inode.kind {
             change(content);
@@ -308,7 +305,7 @@ impl Content {
         self.slots_min = self.slots.len();
     }
 
-    /// Compares with the bytes that were read. Returns the difference.
+    /// Returns the first difference from the bytes that were read.
     pub(crate) fn compare(&self, bytes: &[u8]) -> Result<(), String> {
         let slots = bytes.len() / SLOT;
         if !bytes.len().is_multiple_of(SLOT) || slots < self.slots_min || slots > self.slots.len() {

@@ -19,7 +19,6 @@ use crate::server::PLIMSOLL_EXPORT;
 /// Seconds from the year 1601 to 1970, MS-DTYP §2.3.3.
 const EPOCH: u64 = 11_644_473_600;
 
-/// The address of a share, and the client program.
 #[derive(Clone, Debug)]
 pub(crate) struct Share {
     pub(crate) port: u16,
@@ -27,7 +26,6 @@ pub(crate) struct Share {
     log: PathBuf,
 }
 
-/// A connection.
 pub(crate) struct Smb {
     _client: Process,
     to: ChildStdin,
@@ -35,7 +33,7 @@ pub(crate) struct Smb {
 }
 
 impl Share {
-    /// The export of [`plimsoll_command`](crate::server::plimsoll_command), at a port of this machine's loopback. The
+    /// Serves the export of [`plimsoll_command`](crate::server::plimsoll_command) at a loopback port. The
     /// clients' output goes to `log`.
     pub(crate) fn new(port: u16, log: PathBuf) -> anyhow::Result<Self> {
         Ok(Self { port, python: environment(&log)?, log })
@@ -62,7 +60,6 @@ impl Share {
 }
 
 impl Smb {
-    /// Performs an operation in a worker's directory.
     pub(crate) fn perform(&mut self, directory: &str, operation: &Operation) -> Result<(), Failure> {
         let below = |path: &str| format!("{directory}/{path}").replace('/', "\\");
         let line = match operation {
@@ -107,7 +104,6 @@ impl Smb {
         Err(status.map_or(Failure::Malformed("an answer that is none"), Failure::Status))
     }
 
-    /// The next line of the client's output.
     fn line(&mut self) -> io::Result<String> {
         let mut line = String::new();
         if self.from.read_line(&mut line)? == 0 {

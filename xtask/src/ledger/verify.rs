@@ -12,18 +12,15 @@ const REGULAR: u32 = 1;
 const DIRECTORY: u32 = 2;
 const SYMLINK: u32 = 5;
 
-/// The object at a path.
 struct Found {
     handle: Handle,
     attributes: Attributes,
     bytes: Vec<u8>,
 }
 
-/// The directory on the server, by path.
 pub(crate) struct Snapshot(BTreeMap<String, Found>);
 
 impl Snapshot {
-    /// Reads everything below a directory.
     pub(crate) fn take(client: &mut Client, directory: Handle) -> Result<Self, Failure> {
         let mut found = BTreeMap::new();
         read_tree(client, directory, String::new(), &mut found)?;
@@ -38,7 +35,6 @@ impl Snapshot {
         self.0.values().find(|found| found.attributes.kind == REGULAR).map(|found| &found.handle[..])
     }
 
-    /// All differences from the tree.
     pub(crate) fn problems(&self, tree: &Tree) -> Vec<String> {
         let mut problems = Vec::new();
         for path in self.0.keys().filter(|path| !tree.names.contains_key(*path)) {

@@ -12,31 +12,25 @@ use super::model::{Kind, Operation, SLOT, Tree, fill};
 use super::smb::Smb;
 use crate::random::Random;
 
-/// The maximum number of names: verification reads each of them.
+/// Verification reads each name.
 const NAMES_MAX: usize = 120;
 const FILE_SLOTS_MAX: usize = 64;
 const WRITE_SLOTS_MAX: usize = 16;
 /// NFS3ERR_JUKEBOX, RFC 1813 §2.6: try again later.
 const JUKEBOX: u32 = 10008;
 
-/// The protocol of a worker.
 pub(crate) enum Connection {
     Nfs(MountResult),
     Smb(Smb),
 }
 
-/// The work of one connection, and its model.
 pub(crate) struct Worker {
-    /// The name of its directory in the export.
     pub(crate) directory: String,
     pub(crate) tree: Tree,
-    /// The operation without a reply.
     pub(crate) in_flight: Option<Operation>,
-    /// The kind of each acknowledged operation.
     pub(crate) acknowledged: Vec<&'static str>,
-    /// The write verifier of this run of the server.
     pub(crate) verifier: Option<u64>,
-    /// Faults of the server while it was running.
+    /// Faults of the server while it ran.
     pub(crate) complaints: Vec<String>,
     connection: Connection,
     random: Random,
@@ -79,6 +73,7 @@ impl Worker {
                     self.acknowledged.push(kind);
                     *progress.acknowledged().entry(kind).or_default() += 1;
                 }
+                // The server did not perform the operation, so the model stays as it is.
                 Err(Failure::Status(JUKEBOX)) => std::thread::sleep(Duration::from_millis(50)),
                 Err(Failure::Lost(_)) => {
                     self.in_flight = Some(operation);
@@ -146,9 +141,11 @@ impl Worker {
             Operation::Write { path, slot, tags, stable } => {
                 let data: Vec<u8> = tags.iter().flat_map(|&tag| fill(tag)).collect();
                 let written = client.write(tree.handle(path), (slot * SLOT) as u64, &data, *stable)?;
+                // RFC 1813 §3.3.7 allows a short write, but the model expects whole ones.
                 if written.count as usize != data.len() {
                     return Err(Failure::Malformed("a short WRITE of at most 64 KiB"));
                 }
+                // RFC 1813 §3.3.7: the reply is at least as stable as the request.
                 if written.stable < *stable {
                     return Err(Failure::Malformed("a WRITE less stable than asked for"));
                 }
@@ -280,7 +277,7 @@ impl Worker {
         0o600 | u32::try_from(self.random.below(0o200)).unwrap_or(0)
     }
 
-    /// A new name. Directories are in the worker's own directory, everything else may be one level deeper.
+    /// Directories are in the worker's own directory; other names may be one level deeper.
     fn new_name(&mut self, directory: bool) -> String {
         self.names_made += 1;
         let name = format!("n{:05}", self.names_made);
@@ -309,12 +306,11 @@ impl Worker {
     }
 }
 
-/// Splits a path into its directory and its last name.
 pub(crate) fn split(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
 }
 
-/// The operation without the long list of a write's tags.
+/// Leaves out the long list of a write's tags.
 fn brief(operation: &Operation) -> String {
     match operation {
         Operation::Write { path, slot, tags, stable } => {

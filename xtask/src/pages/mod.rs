@@ -16,9 +16,7 @@ use crate::sandbox::{Sandbox, ScriptResult, run_concurrently};
 use page::{Page, Row, Run};
 use shows::matches_pattern;
 
-/// The length of a statement in the table.
 const STATEMENT_WIDTH: usize = 100;
-/// Lines of output that a fault quotes.
 const LINES_MAX: usize = 60;
 
 #[derive(clap::Args)]
@@ -34,7 +32,6 @@ pub(crate) struct Args {
     show: bool,
 }
 
-/// The result of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Outcome {
     Holds,
@@ -69,7 +66,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The files of the folder that contain selected rows.
 fn files(directory: &Path, only: &[String]) -> anyhow::Result<Vec<(String, Page)>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(directory).with_context(|| format!("{}", directory.display()))? {
@@ -88,7 +84,6 @@ fn files(directory: &Path, only: &[String]) -> anyhow::Result<Vec<(String, Page)
     Ok(files)
 }
 
-/// Runs the rows of a page in a sandbox.
 fn run_page(args: &Args, binary: &Path, stem: &str, page: &Page) -> anyhow::Result<Vec<Outcome>> {
     let work = process::target_dir().join("pages").join(stem);
     let sandbox = Sandbox { binary, work, is_brief: false, ends_at_failure: false };
@@ -120,7 +115,6 @@ fn run_page(args: &Args, binary: &Path, stem: &str, page: &Page) -> anyhow::Resu
     Ok(results)
 }
 
-/// The faults of a command's result.
 fn faults(run: &Run, ended: Option<&ScriptResult>) -> Vec<String> {
     let Some(ScriptResult { status, printed }) = ended else {
         return vec![format!("`{}` was not run", run.command)];
@@ -162,7 +156,6 @@ impl Outcome {
         }
     }
 
-    /// The outcome beside its statement, with details below.
     fn line(&self, says: &str) -> String {
         let (word, more) = match self {
             Self::Holds => ("holds", None),

@@ -5,12 +5,10 @@ use std::path::Path;
 use anyhow::{Context, ensure};
 use serde::Deserialize;
 
-/// All statements of a page.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Page {
     pub(super) title: String,
-    /// The number of statements on the page.
     statements: usize,
     /// Commands that run before all rows: the service and the measurements that the rows read.
     #[serde(default)]
@@ -32,7 +30,6 @@ pub(super) struct Row {
     pub(super) waiting: Option<String>,
 }
 
-/// A command line and its expected result.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Run {
@@ -45,7 +42,6 @@ pub(super) struct Run {
     pub(super) status: i32,
 }
 
-/// A manual measurement.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ManualRun {
@@ -55,7 +51,7 @@ pub(super) struct ManualRun {
 }
 
 impl Page {
-    /// Reads a file, whose name is the first part of its rows' names.
+    /// The file's name is the first part of its rows' names.
     pub(super) fn read(path: &Path) -> anyhow::Result<Self> {
         let stem = path.file_stem().and_then(|stem| stem.to_str()).context("path is not UTF-8")?;
         let text = std::fs::read_to_string(path)?;

@@ -1,6 +1,6 @@
 //! Matching of texts with patterns of words, in which `…` stands for unknown text.
 
-/// The character that stands for any text up to the end of the line.
+/// Stands for any text up to the end of the line.
 const ANYTHING: char = '…';
 
 /// Whether the text contains the pattern. A space in the pattern matches any white space, including the end of a line.
@@ -26,7 +26,7 @@ fn starts_with_pieces(text: &[char], pieces: &[&str]) -> bool {
     true
 }
 
-/// The text after `piece`, if it begins with it.
+/// Returns `None` if the text does not begin with `piece`.
 fn without_prefix<'a>(text: &'a [char], piece: &str) -> Option<&'a [char]> {
     let mut rest = text;
     for wanted in piece.chars() {
@@ -57,7 +57,6 @@ fn normalize(text: &str) -> String {
     plain
 }
 
-/// Whether the text begins with exactly three digits.
 fn is_thousands(text: &str) -> bool {
     text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()) == 3
 }

@@ -10,18 +10,16 @@ use anyhow::{Context, bail};
 use crate::dist;
 use crate::process::{self, text};
 
-/// Builds of earlier commits that are retained, by when they were built.
+/// Older builds of commits are deleted.
 const BUILDS_MAX: usize = 10;
 
-/// A value of `--against`.
 #[derive(Debug, PartialEq, Eq)]
 enum Choice {
     Program(PathBuf),
-    /// A full commit id.
     Commit(String),
 }
 
-/// The program to compare with; an earlier commit's is built if it is missing.
+/// Builds the program of an earlier commit if it is missing.
 pub(super) fn program(chosen: &str) -> anyhow::Result<PathBuf> {
     match choice(&process::workspace(), chosen)? {
         Choice::Program(path) => Ok(path),
@@ -65,7 +63,7 @@ fn built(builds: &Path, commit: &str) -> anyhow::Result<PathBuf> {
     Ok(made)
 }
 
-/// Removes the checkout, even one of an interrupted run.
+/// Works on the checkout of an interrupted run too.
 fn remove_worktree(checkout: &Path) -> anyhow::Result<()> {
     if checkout.exists() {
         fs::remove_dir_all(checkout).with_context(|| format!("cannot remove {}", checkout.display()))?;
@@ -74,7 +72,6 @@ fn remove_worktree(checkout: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Removes all builds but the newest `count`.
 fn remove_oldest(builds: &Path, count: usize) -> anyhow::Result<()> {
     let mut found: Vec<(SystemTime, PathBuf)> = Vec::new();
     for entry in fs::read_dir(builds)? {

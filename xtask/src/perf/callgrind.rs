@@ -17,7 +17,6 @@ use crate::process::{self, text};
 /// An operation of prctl(2) since Linux 6.4.
 const PR_GET_AUXV: u64 = 0x4155_5856;
 
-/// The number of prctl among the kernel's system calls.
 #[cfg(target_arch = "x86_64")]
 const PRCTL: i64 = 157;
 #[cfg(target_arch = "aarch64")]
@@ -62,11 +61,10 @@ fn vgdb_prefix(work: &Path) -> anyhow::Result<String> {
     Ok(format!("--vgdb-prefix={}", text(&work.join("vgdb"))?))
 }
 
-/// The instructions of a running server.
 pub(super) struct Counter {
     pid: u32,
     work: PathBuf,
-    /// Callgrind numbers its files.
+    /// Callgrind numbers the profiles that it writes.
     dumps: u32,
 }
 

@@ -15,12 +15,9 @@ use crate::plimsoll::{Options, Plimsoll};
 use crate::process::{self, Process, text};
 use crate::server::{Endpoint, free_port};
 
-/// The core of every server; the generator has [`GENERATOR_CORE`].
 pub(super) const SERVER_CORE: &str = "1";
 pub(super) const GENERATOR_CORE: &str = "0";
-/// Files in a directory, where they are a burden.
 const DIRECTORY_FILES: usize = 1000;
-/// The path of Ganesha's export over NFSv4.
 const GANESHA_PSEUDO: &str = "/measured";
 const READY_MAX: Duration = Duration::from_secs(60);
 /// The generator's directories, for a floor that has no MKDIR.
@@ -28,34 +25,28 @@ const GENERATOR_DIRECTORIES: [&str; 2] = ["plimsoll-bench/many", "plimsoll-bench
 
 #[derive(Clone, Debug)]
 pub(super) enum Program {
-    /// A build of this project.
     Plimsoll(PathBuf),
-    /// NFS-Ganesha from Debian.
     Ganesha,
     /// A minimal server: a program of the caller's, `BINARY -p PORT -d DIR -m epoll`.
     Floor(PathBuf),
 }
 
-/// A server in the comparison.
 #[derive(Clone, Debug)]
 pub(super) struct Contender {
     pub(super) name: String,
     pub(super) program: Program,
-    /// The aim of the comparison with it.
     pub(super) bound: Option<BoundKind>,
-    /// Whether it is called over NFSv4.1, and only in rows with an aim there.
+    /// Called over NFSv4.1, and only in rows with an aim there.
     pub(super) speaks_v41: bool,
-    /// The contender whose server it calls, if it has none of its own.
+    /// The contender whose server it uses; `None` if it starts one.
     pub(super) server_of: Option<usize>,
-    /// A directory of its own, new at the beginning.
+    /// Used by no other contender, and new at the beginning.
     pub(super) directory: PathBuf,
-    /// The prefix of the command of a build of this project, such as `valgrind`.
+    /// Precedes the command of a build of this project, such as `valgrind`.
     pub(super) prefix: Vec<String>,
-    /// Idle connections beside the generator's.
     pub(super) idle: usize,
-    /// Number of exports; the first is measured.
+    /// The first is measured.
     pub(super) exports: usize,
-    /// Files in the export beside the measured ones.
     pub(super) files: usize,
 }
 
@@ -63,7 +54,6 @@ pub(super) struct Running {
     child: Child,
     pub(super) pid: u32,
     pub(super) endpoint: Endpoint,
-    /// Connections that stay open and unused.
     _idle: Vec<TcpStream>,
 }
 
@@ -73,7 +63,7 @@ enum Child {
 }
 
 impl Contender {
-    /// A server without burdens, over NFSv3, without an aim. Its directory is below `work`.
+    /// A server without burdens, over NFSv3, without an aim.
     pub(super) fn new(name: &str, program: Program, work: &Path) -> Self {
         Self {
             name: name.to_owned(),
@@ -101,7 +91,6 @@ impl Contender {
         }
     }
 
-    /// The target argument of the generator for a server.
     pub(super) fn target(&self, endpoint: &Endpoint) -> String {
         match (&self.program, self.speaks_v41) {
             (_, false) => format!("nfs://{}{}", endpoint.address, endpoint.export),
@@ -110,7 +99,7 @@ impl Contender {
         }
     }
 
-    /// Creates its directory, which must not exist.
+    /// The directory must not exist.
     pub(super) fn prepare(&self) -> anyhow::Result<()> {
         for below in GENERATOR_DIRECTORIES {
             fs::create_dir_all(self.exported(0).join(below))?;
@@ -128,7 +117,7 @@ impl Contender {
         Ok(())
     }
 
-    /// Starts it on its core and waits until it answers.
+    /// Pins the server to its core and waits until it answers.
     pub(super) fn start(&self, relaxed: bool) -> anyhow::Result<Running> {
         self.launch(relaxed).with_context(|| format!("{} did not start to serve", self.name))
     }

@@ -27,14 +27,12 @@ const LONGEST_MS: u64 = 60_000;
 /// Names to look up: few enough for the first run to find all of them, because a name costs more the first time. A
 /// listing needs its many names: with few, the cost of a name depends on their distribution over the calls.
 const ENTRIES: &str = "256";
-/// The data file's size.
 const SIZE: &str = "16m";
 
 /// Rows over NFS whose counts vary by more than 1 %: with one program as both builds, LOOKUP differed by up to 4 % and
 /// READDIRPLUS by up to 6 %, each server in its own directory. These rows are judged by times alone.
 const NOT_COUNTED: [&str; 3] = ["lookup", "readdirplus", "v41.readdirplus"];
 
-/// A server whose instructions are counted in one row.
 pub(super) struct CountedServer<'a> {
     pub(super) target: String,
     pub(super) arguments: Vec<String>,
@@ -42,7 +40,7 @@ pub(super) struct CountedServer<'a> {
     pub(super) counter: &'a mut Counter,
 }
 
-/// Counts the rows over NFSv3 and over NFSv4.1, of the first contender and of the one that it is compared with, if any.
+/// Counts the first contender and the one that it is compared with, if any, over NFSv3 and NFSv4.1.
 pub(super) fn over_nfs(
     method: &Method<'_>,
     rows: &[(&Row, bool)],
@@ -80,7 +78,6 @@ pub(super) fn over_nfs(
     Ok(reports)
 }
 
-/// Counts the rows over SMB, of one binary or of two.
 pub(super) fn over_smb(
     method: &Method<'_>,
     rows: &[&smb::Row],
@@ -107,7 +104,6 @@ pub(super) fn over_smb(
     Ok(reports)
 }
 
-/// The key and the title of a row in a comparison of builds.
 pub(super) fn names(row: &Row, speaks_v41: bool) -> (String, String) {
     match row.v41.filter(|_| speaks_v41) {
         Some(v41) if !v41.title.is_empty() => {

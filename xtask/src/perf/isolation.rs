@@ -13,9 +13,8 @@ use crate::managed::{Managed, smb_password};
 use crate::process::{self, Process};
 use crate::samba::USER;
 
-/// The limit of the loud tenant.
 const LIMIT_MIB_S: f64 = 50.0;
-/// The largest growth of the quiet volume's 99th percentile.
+/// The quiet volume's 99th percentile grows at most by this factor.
 const GROWTH_MAX: f64 = 2.0;
 const RUN_MAX: Duration = Duration::from_secs(300);
 /// The loud tenant's loads: 64 calls in flight each.
@@ -26,7 +25,7 @@ const LOADS: [(&str, &str); 4] = [
     ("reads of 4 KiB", "--op read --block 4k"),
 ];
 
-/// The protocols of the loud tenant and of the quiet volume's client.
+/// Protocols of the loud tenant and of the quiet volume's client.
 const PROTOCOLS: [(&str, Protocol, Protocol); 3] = [
     ("NFS beside NFS", Protocol::Nfs, Protocol::Nfs),
     ("SMB beside NFS", Protocol::Smb, Protocol::Nfs),
@@ -40,18 +39,16 @@ enum Protocol {
     Smb,
 }
 
-/// One round: the quiet volume's 4 KiB reads, one at a time.
+/// A round of the quiet volume's 4 KiB reads, one at a time.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Round {
     alone_p50_ms: f64,
     alone_p99_ms: f64,
     beside_p50_ms: f64,
     beside_p99_ms: f64,
-    /// The throughput of the loud tenant.
     loud_mib_per_s: f64,
 }
 
-/// All rounds beside one load.
 #[derive(Debug, Serialize)]
 struct LoadReport {
     protocols: &'static str,
@@ -61,7 +58,6 @@ struct LoadReport {
     growth: f64,
 }
 
-/// Measures beside each load, in rounds of some seconds.
 pub(super) fn run(
     binary: &Path,
     work: &Path,
@@ -105,7 +101,6 @@ pub(super) fn run(
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// A service with both volumes, the loud one at its limit.
 fn served(binary: &Path, work: &Path) -> anyhow::Result<Managed> {
     let service = Managed::start_with_smb(binary, work, &["taskset", "-c", SERVER_CORE])?;
     let rights =
@@ -147,7 +142,6 @@ struct RunContext<'s> {
     binary: &'s Path,
     work: &'s Path,
     service: &'s Managed,
-    /// The file with the password for SMB.
     password: &'s str,
     seconds: f64,
     loud: Protocol,
@@ -179,7 +173,7 @@ impl RunContext<'_> {
         self.report("quiet")
     }
 
-    /// Starts the loud tenant, which runs longer than the measurement beside it.
+    /// Runs longer than the measurement beside it.
     fn loud(&self, arguments: &str) -> anyhow::Result<Process> {
         let time = ms(3.0 + 1.5 * self.seconds);
         self.load(self.loud, "loud", &format!("{arguments} --connections 4 --depth 16 --time {time}"))
@@ -221,7 +215,6 @@ fn finish(mut load: Process) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A duration in the generator's format.
 fn ms(seconds: f64) -> String {
     format!("{:.0}ms", seconds * 1000.0)
 }

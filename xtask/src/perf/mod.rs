@@ -170,12 +170,11 @@ impl Args {
     }
 }
 
-/// The measured rows, by protocol.
 struct Selected {
     v3: Vec<&'static Row>,
-    /// Only in a comparison of builds.
+    /// Only if two builds are compared.
     v41: Vec<&'static Row>,
-    /// Only in a comparison of builds.
+    /// Only if two builds are compared.
     smb: Vec<&'static smb::Row>,
 }
 
@@ -235,7 +234,7 @@ impl Selected {
     }
 }
 
-/// The contenders: the judged one first, and with `--against` both builds over NFSv4.1 last.
+/// The judged one is first; with `--against` both builds over NFSv4.1 are last.
 fn contenders(args: &Args, binary: &Path, against: Option<&Path>, work: &Path) -> Vec<Contender> {
     let contender = |name: &str, program: Program| Contender::new(name, program, work);
     let ours = |burden: &str| contender(&format!("plimsoll{burden}"), Program::Plimsoll(binary.to_owned()));
@@ -279,7 +278,6 @@ fn contenders(args: &Args, binary: &Path, against: Option<&Path>, work: &Path) -
     all
 }
 
-/// Starts every server, measures the rows, each with some of the contenders, and stops the servers.
 fn measure_with(
     method: &Method<'_>,
     rows: &[(&Row, Range<usize>)],

@@ -12,7 +12,7 @@ use super::contender::Contender;
 use super::rows::Row;
 use super::sample::Sample;
 
-/// Cores used by other processes, above which a figure is doubtful.
+/// More cores used by other processes make a figure doubtful.
 const OTHERS_MAX: f64 = 0.1;
 /// Spread above which a figure is doubtful.
 const SPREAD_MAX: f64 = 0.1;
@@ -25,7 +25,7 @@ const INSTRUCTIONS_MAX: f64 = 1.01;
 /// Rounds below which an aim is not judged: single samples are up to 20 % off.
 pub(super) const AIM_ROUNDS_MIN: usize = 9;
 
-/// A row with the samples of every contender; the first is the judged one.
+/// The first contender is the judged one.
 #[derive(Debug, Serialize)]
 pub(super) struct RowReport {
     pub(super) key: String,
@@ -40,9 +40,8 @@ pub(super) struct ContenderReport {
     pub(super) cpu_us_per_op: f64,
     pub(super) p50_ms: f64,
     pub(super) p99_ms: f64,
-    /// The ratio of its CPU time to the first contender's in the same round.
+    /// CPU time, divided by the first contender's in the same round.
     pub(super) ratio: Spread,
-    /// The aim of the comparison with it.
     pub(super) bound: Option<Bound>,
     pub(super) rounds: Vec<Sample>,
 }
@@ -52,20 +51,17 @@ pub(super) struct ContenderReport {
 pub(super) struct InstructionReport {
     pub(super) key: String,
     pub(super) title: String,
-    /// One entry for each build.
     pub(super) per_op: Vec<Spread>,
     /// `None` without another build.
     pub(super) bound: Option<Bound>,
 }
 
-/// All results, as written to a file.
 #[derive(Debug, Serialize)]
 pub(super) struct Results {
     pub(super) rows: Vec<RowReport>,
     pub(super) instructions: Vec<InstructionReport>,
 }
 
-/// A median and its extremes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Spread {
     pub(super) median: f64,
@@ -73,7 +69,7 @@ pub(super) struct Spread {
     pub(super) max: f64,
 }
 
-/// The largest ratio of CPU times, by its median over the rounds.
+/// A ratio of CPU times, by its median over the rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Bound {
     pub(super) kind: BoundKind,
@@ -81,7 +77,6 @@ pub(super) struct Bound {
     pub(super) max: f64,
 }
 
-/// A server that a row is compared with, and the aim.
 pub(super) struct Peer<'a> {
     pub(super) name: &'a str,
     pub(super) kind: BoundKind,
@@ -92,9 +87,7 @@ pub(super) struct Peer<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum BoundKind {
-    /// This server to the floor.
     Floor,
-    /// This build to the other one.
     Against,
     /// This server with a burden to the same without it.
     Burden,
@@ -102,7 +95,6 @@ pub(super) enum BoundKind {
     V3,
     /// This server over NFSv4.1 to NFS-Ganesha over NFSv4.1.
     Ganesha,
-    /// This server over SMB to Samba's.
     Samba,
     /// This server over SMB to the same over NFSv3.
     OwnNfs,
@@ -184,7 +176,7 @@ impl RowReport {
         Self { key: row.key.to_owned(), title: row.title.to_owned(), contenders: reports.collect() }
     }
 
-    /// A row of this server and one peer.
+    /// Compares a row with one peer.
     pub(super) fn compared_with(key: &str, title: &str, samples: Vec<Vec<Sample>>, peer: &Peer<'_>) -> Self {
         let mut samples = samples.into_iter();
         let mut next = || samples.next().unwrap_or_default();
@@ -201,7 +193,6 @@ impl RowReport {
         Self { key: key.to_owned(), title: title.to_owned(), contenders }
     }
 
-    /// The causes of doubt about the row.
     pub(super) fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         let all = || self.contenders.iter().flat_map(|contender| &contender.rounds);
@@ -254,7 +245,6 @@ impl fmt::Display for InstructionReport {
     }
 }
 
-/// The aim of the comparison with this contender.
 fn bound(row: &Row, contender: &Contender, ratio: f64, ours_to_theirs: f64) -> Option<Bound> {
     let kind = contender.bound?;
     let (found, max) = match kind {
@@ -273,7 +263,7 @@ pub(super) fn bounds(reports: &[RowReport], kind: BoundKind) -> impl Iterator<It
     all.filter_map(move |(row, bound)| bound.filter(|bound| bound.kind == kind).map(|bound| (row, bound)))
 }
 
-/// The verdict on `--against`; without it there is none.
+/// Without `--against` there is no verdict.
 pub(super) fn require_no_row_worse(results: &Results) -> anyhow::Result<()> {
     let times = bounds(&results.rows, BoundKind::Against).map(|(row, bound)| (&row.title, bound));
     let counts = results.instructions.iter().filter_map(|one| one.bound.map(|bound| (&one.title, bound)));
@@ -286,7 +276,7 @@ pub(super) fn require_no_row_worse(results: &Results) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the rows that exceed `max`, or prints that there are none.
+/// Prints that no row exceeds `max`, or returns the rows that do.
 fn verdict(measure: &str, max: f64, rows: Vec<(&String, Bound)>) -> Option<String> {
     let percent = ((max - 1.0) * 100.0).round();
     let (kept, worse): (Vec<_>, Vec<_>) = rows.into_iter().partition(|(_, bound)| bound.is_met());
@@ -301,7 +291,6 @@ fn verdict(measure: &str, max: f64, rows: Vec<(&String, Bound)>) -> Option<Strin
     Some(format!("more than {percent} % in {measure}: {}", worse.join(", ")))
 }
 
-/// Prints the doubts and the number of met bounds, and writes all results to a file.
 pub(super) fn summarize(results: &Results, rounds: usize, json: Option<&Path>) -> anyhow::Result<()> {
     let reports = &results.rows;
     println!(

@@ -1,17 +1,12 @@
 //! The measured rows: one for each promise about speed.
 
-/// Names in the large directory.
 const ENTRIES: usize = 10_000;
 
-/// A kind of load, and the aim for the server's CPU time per operation.
 #[derive(Debug)]
 pub(super) struct Row {
-    /// The key for `--only`.
     pub(super) key: &'static str,
     pub(super) title: &'static str,
-    /// The generator's arguments.
     load: &'static str,
-    /// The durability of this server's volume.
     pub(super) relaxed: bool,
     /// A load that flushes is bound by the disk; a longer measurement adds nothing.
     pub(super) seconds_max: f64,
@@ -23,12 +18,11 @@ pub(super) struct Row {
     pub(super) v41: Option<V41>,
 }
 
-/// A row over NFSv4.1.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct V41 {
-    /// The title over NFSv4.1, if the operations differ.
+    /// Empty if the operations are those of NFSv3.
     pub(super) title: &'static str,
-    /// The generator's arguments, if they differ.
+    /// `None` if the arguments are those of NFSv3.
     load: Option<&'static str>,
     /// The aim: at most this ratio to this server over NFSv3.
     pub(super) v3_max: f64,
@@ -49,7 +43,7 @@ const ROW: Row = Row {
 
 const V41_ROW: V41 = V41 { title: "", load: None, v3_max: 0.0, ganesha_max: None };
 
-/// Adds the row over NFSv4.1, with at most this ratio to NFSv3.
+/// At most this ratio to NFSv3.
 const fn v41(v3_max: f64, row: Row) -> Row {
     Row { v41: Some(V41 { v3_max, ..V41_ROW }), ..row }
 }
@@ -110,7 +104,6 @@ pub(super) const ROWS: [Row; 15] = [
 ];
 
 impl Row {
-    /// The generator's arguments.
     pub(super) fn arguments(&self, speaks_v41: bool, seconds: f64, size: &str) -> Vec<String> {
         let load = self.v41.filter(|_| speaks_v41).and_then(|v41| v41.load).unwrap_or(self.load);
         arguments(load, seconds.min(self.seconds_max), size)

@@ -12,12 +12,11 @@ use super::contender::{Contender, GENERATOR_CORE, Running};
 use super::rows::Row;
 use crate::process::{self, text};
 
-/// The setup of a large directory may take long.
+/// A large directory takes long to set up.
 const SAMPLE_MAX: Duration = Duration::from_secs(900);
 /// The kernel's ticks a second in /proc (proc(5), USER_HZ).
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// The result of one run of the generator.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Sample {
     pub(super) ops_per_s: f64,
@@ -28,13 +27,10 @@ pub(super) struct Sample {
     pub(super) generator_cpu_us_per_op: f64,
     /// Cores that processes other than the server and the generator used, on average.
     pub(super) other_cores: f64,
-    /// The generator's own doubts.
     pub(super) warnings: Vec<String>,
 }
 
-/// The settings of all samples.
 pub(super) struct Method<'a> {
-    /// The binary with the generator.
     pub(super) generator: &'a Path,
     pub(super) seconds: f64,
     pub(super) size: &'a str,
@@ -54,7 +50,7 @@ impl Method<'_> {
         self.load(&contender.target(endpoint), &arguments, server.pid, row.per_entry)
     }
 
-    /// Runs the generator at a target of the server with this process.
+    /// Targets the server with process id `pid`.
     pub(super) fn load(
         &self,
         target: &str,
@@ -90,8 +86,8 @@ impl Method<'_> {
     }
 }
 
-/// Takes the contenders' samples in turns; every second round runs backwards. A contender without a sample does not
-/// take part in the row.
+/// Takes the contenders' samples in turns; every second round runs backwards. A contender without a sample
+/// is absent from the row.
 pub(super) fn interleaved(
     title: &str,
     rounds: usize,
@@ -109,7 +105,6 @@ pub(super) fn interleaved(
     Ok(samples)
 }
 
-/// Reads the generator's JSON.
 fn operations(report: &Value, per_entry: bool) -> anyhow::Result<f64> {
     let number = |value: &Value| value.as_f64().context("no number of operations in the result");
     if !per_entry {
@@ -151,7 +146,6 @@ impl Sample {
         })
     }
 
-    /// Reads the generator's JSON.
     fn from_report(report: &Value, per_entry: bool, other_cores: f64) -> anyhow::Result<Self> {
         let number = |value: &Value, name: &str| {
             value[name].as_f64().with_context(|| format!("no {name} in the result"))
@@ -181,10 +175,8 @@ impl Sample {
     }
 }
 
-/// Processor time in ticks.
 struct Ticks {
     at: Instant,
-    /// Ticks of the machine.
     all: f64,
     /// Ticks of the server, of this process, and of its children that have ended.
     ours: f64,
@@ -233,7 +225,6 @@ fn after_name(stat: &str) -> &str {
     stat.rsplit_once(')').map_or("", |(_, rest)| rest)
 }
 
-/// The sum of some fields.
 fn fields(line: &str, range: std::ops::Range<usize>) -> f64 {
     let (from, count) = (range.start, range.len());
     line.split_ascii_whitespace().skip(from).take(count).filter_map(|field| field.parse::<f64>().ok()).sum()

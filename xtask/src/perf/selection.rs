@@ -2,17 +2,14 @@
 
 use anyhow::bail;
 
-/// The prefix of a row's key over NFSv4.1.
 pub(super) const V41: &str = "v41.";
-/// The prefix of a row's key over SMB.
 pub(super) const SMB: &str = "smb.";
 
-/// Whether the key begins with one of the prefixes in `only`; without any, every key is selected.
+/// Without prefixes, all keys are selected.
 pub(super) fn is_selected(only: &[String], key: &str) -> bool {
     only.is_empty() || only.iter().any(|wanted| key.starts_with(wanted.as_str()))
 }
 
-/// Fails for a prefix that selects none of the keys.
 pub(super) fn require_known(only: &[String], keys: &[String]) -> anyhow::Result<()> {
     for wanted in only {
         if !keys.iter().any(|key| key.starts_with(wanted.as_str())) {

@@ -23,7 +23,6 @@ use crate::process::{self, Process, text};
 use crate::samba::{PLAIN, Samba, USER};
 use crate::server::free_port;
 
-/// The share of every server.
 const SHARE: &str = "measured";
 /// Clients may go without protection, as smbd allows by default.
 const UNSIGNED: &str = "sign=none";
@@ -56,21 +55,17 @@ pub(crate) struct Args {
     json: Option<PathBuf>,
 }
 
-/// Instead of the generator another client logs in this often per sample.
+/// This client, not the generator, logs in this often per sample.
 const LOGINS: &str = "logins";
 const LOGINS_TIMES: u32 = 300;
 
-/// A kind of load.
 #[derive(Debug)]
 pub(super) struct Row {
-    /// The key for `--only`.
     pub(super) key: &'static str,
     pub(super) title: &'static str,
-    /// The protection of messages, as a part of the target.
     protection: &'static str,
     /// The generator's arguments, or [`LOGINS`].
     load: &'static str,
-    /// The server that it is compared with.
     peer: Peer,
     /// The aim: at most this ratio to the peer's CPU time.
     peer_max: f64,
@@ -78,11 +73,9 @@ pub(super) struct Row {
     per_entry: bool,
 }
 
-/// The server that a row is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Peer {
     Smbd,
-    /// This server over NFSv3.
     OwnNfs,
 }
 
@@ -91,7 +84,6 @@ const fn row(key: &'static str, title: &'static str, load: &'static str, peer_ma
     Row { key, title, protection: "sign=gmac", load, peer: Peer::Smbd, peer_max, per_entry: false }
 }
 
-/// Changes the protection of a row.
 const fn under(protection: &'static str, row: Row) -> Row {
     Row { protection, ..row }
 }
@@ -130,7 +122,6 @@ pub(super) const ROWS: [Row; 15] = [
     row("login", "session set-up, NTLM, with its connection", LOGINS, 0.25),
 ];
 
-/// A measured server.
 struct Server {
     process: Process,
     port: u16,
@@ -156,23 +147,19 @@ impl Server {
     }
 }
 
-/// A build without prefixes.
 const NO_PREFIXES: [Vec<String>; 2] = [Vec::new(), Vec::new()];
 
 struct Build {
     signed: Server,
-    /// The server that allows clients without protection.
     unsigned: Server,
 }
 
-/// Every measured server.
 struct Servers {
     ours: Build,
     smbd: Server,
     nfs: Plimsoll,
 }
 
-/// A build under callgrind.
 pub(super) struct CountedBuild {
     build: Build,
     signed: Counter,
@@ -212,7 +199,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     fs::remove_dir_all(&work).with_context(|| format!("cannot remove {}", work.display()))
 }
 
-/// Measures the rows of two builds, the first of which is judged.
+/// The first build is the judged one.
 pub(super) fn against(
     method: &Method<'_>,
     rows: &[&Row],
@@ -243,7 +230,6 @@ pub(super) fn against(
     Ok(reports)
 }
 
-/// A file with the password of the user, for the generator.
 pub(super) fn password_file(work: &Path) -> anyhow::Result<PathBuf> {
     let password = work.join("password");
     fs::write(&password, USER.password)?;
@@ -264,7 +250,6 @@ impl Row {
 }
 
 impl Build {
-    /// Starts both servers of a build, with prefixes of their commands.
     fn start(prefixes: &[Vec<String>; 2], binary: &Path, work: &Path) -> anyhow::Result<Self> {
         let [signed, unsigned] = prefixes;
         Ok(Self {
@@ -334,7 +319,6 @@ impl Servers {
         })
     }
 
-    /// Runs the generator against this server or its peer.
     fn take(&self, method: &Method<'_>, row: &Row, is_ours: bool, password: &Path) -> anyhow::Result<Sample> {
         let server = match (is_ours, row.peer) {
             (true, _) => self.ours.server(row),
@@ -376,7 +360,6 @@ fn serve_samba(samba: &Samba, work: &Path) -> anyhow::Result<Server> {
     pinned(Server { process: samba.serve(&[(SHARE.to_owned(), share)], PLAIN, port, work)?, port })
 }
 
-/// A directory that the user may write to.
 fn share_in(work: &Path) -> anyhow::Result<PathBuf> {
     let share = work.join(SHARE);
     fs::create_dir_all(&share)?;

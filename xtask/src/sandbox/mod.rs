@@ -11,27 +11,18 @@ use anyhow::Context;
 
 use crate::process;
 
-/// The script that sets up the sandbox and runs the steps in it.
 const INIT: &str = include_str!("init.sh");
-/// The script that runs one step.
 const STEP: &str = include_str!("step.sh");
-/// Programs that the scripts find in their path.
 const PROGRAMS: [(&str, &str); 2] =
     [("plimsoll", include_str!("plimsoll.sh")), ("cargo", include_str!("cargo.sh"))];
-/// Seconds after which a script is killed.
 const SCRIPT_S_MAX: &str = "900";
-/// The time after which the whole sandbox is killed.
 const MACHINE_MAX: Duration = Duration::from_secs(1800);
-/// The number of concurrent sandboxes; their commands mostly wait.
+/// Concurrent sandboxes; their commands mostly wait.
 const MACHINES: usize = 5;
 
-/// A sandbox that is not running yet.
 pub(crate) struct Sandbox<'a> {
-    /// The program that `plimsoll` runs.
     pub(crate) binary: &'a Path,
-    /// The directory of its files and its output.
     pub(crate) work: PathBuf,
-    /// Whether measurements are as short as possible.
     pub(crate) is_brief: bool,
     /// Whether a failed script ends the run.
     pub(crate) ends_at_failure: bool,
@@ -106,7 +97,7 @@ impl Sandbox<'_> {
     }
 }
 
-/// Calls `doing` for each item, some at a time. Returns the results in the order of the items.
+/// Returns the results in the order of the items.
 pub(crate) fn run_concurrently<T: Sync, R: Send>(items: &[T], doing: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = Mutex::new(items.iter().enumerate());
     let done = Mutex::new(Vec::new());
@@ -122,6 +113,7 @@ pub(crate) fn run_concurrently<T: Sync, R: Send>(items: &[T], doing: impl Fn(&T)
         }
     });
     let mut done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    // Threads finish out of order.
     done.sort_by_key(|(index, _)| *index);
     done.into_iter().map(|(_, result)| result).collect()
 }
@@ -130,7 +122,6 @@ pub(crate) fn run_concurrently<T: Sync, R: Send>(items: &[T], doing: impl Fn(&T)
 mod tests {
     use super::*;
 
-    /// Runs scripts in a sandbox whose `plimsoll` is `program`.
     fn ran(name: &str, program: &str, scripts: &[&str]) -> Vec<Option<ScriptResult>> {
         let work = std::env::temp_dir().join(format!("xtask-sandbox-{name}-{}", std::process::id()));
         let sandbox = Sandbox {

@@ -4,10 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::imports::Graph;
 
-/// Files of a circle above which it is a fault.
+/// A circle of more files is a fault.
 const CIRCLE_FILES_MAX: usize = 3;
 
-/// Circles of too many files.
 pub(super) fn faults(graph: &Graph<'_>) -> Vec<String> {
     let too_large = circles(graph).into_iter().filter(|circle| circle.len() > CIRCLE_FILES_MAX);
     let fault = |circle: BTreeSet<&str>| {
@@ -59,7 +58,6 @@ mod tests {
         graphs(files).values().flat_map(faults).collect()
     }
 
-    /// The circles among files, by their names without the common beginning.
     fn found(files: &[(&str, &str)]) -> Vec<Vec<String>> {
         let files: Vec<File> = files.iter().map(|(path, text)| file(path, text)).collect();
         let graphs = graphs(&files);

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use super::file::File;
 use super::source::line_of;
 
-/// A map is read whole.
+/// A developer reads the map whole.
 const ARCHITECTURE_BYTES_MAX: usize = 12 << 10;
 
 const RECORDS: &str = "docs/decisions/";
 
-/// Documents that say where things are today.
+/// Documents that describe the current tree.
 const MAPS: [&str; 4] = ["ARCHITECTURE.md", "docs/decisions/", "docs/formats/", "docs/internals/"];
 
 pub(super) fn faults(files: &[File]) -> Vec<String> {
@@ -26,7 +26,6 @@ pub(super) fn faults(files: &[File]) -> Vec<String> {
     faults
 }
 
-/// Records of decisions that differ from their rows in the index.
 fn index(files: &[File]) -> Vec<String> {
     let readme = format!("{RECORDS}README.md");
     let Some(index) = files.iter().find(|file| file.path == readme) else {
@@ -59,7 +58,7 @@ fn index(files: &[File]) -> Vec<String> {
     faults
 }
 
-/// A record's title and status as they stand in the index.
+/// Formats a record's title and status as the index does.
 fn title_and_status(record: &str) -> Option<String> {
     let title = record.lines().next()?.strip_prefix("# ")?.split_once(": ")?.1;
     let status = record.split_once("\n## Status\n\n")?.1;
@@ -75,7 +74,7 @@ fn title_and_status(record: &str) -> Option<String> {
     (!links.is_empty()).then(|| format!("{title} | {how}{}", links.join(", ")))
 }
 
-/// Source files that a document names in backticks and that are not there. The path may begin at a crate.
+/// Source files that a document names in backticks but the tree lacks. The path may begin at a crate.
 fn missing_paths(document: &File, files: &[File]) -> Vec<String> {
     let mut faults = Vec::new();
     let mut at = 0;
@@ -106,7 +105,7 @@ fn missing_paths(document: &File, files: &[File]) -> Vec<String> {
     faults
 }
 
-/// `a/{b,c}.rs` as `a/b.rs` and `a/c.rs`.
+/// Expands `a/{b,c}.rs` to `a/b.rs` and `a/c.rs`.
 fn alternatives(path: &str) -> Vec<String> {
     let parts = path.split_once('{').and_then(|(before, rest)| Some((before, rest.split_once('}')?)));
     match parts {
@@ -121,7 +120,7 @@ fn alternatives(path: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    // In two parts, so that tidy does not look for it.
+    // Split, because tidy would look for this document.
     const RECORD: &str = concat!("do", "cs/decisions/0001-a.md");
 
     fn file(path: &str, text: &str) -> File {

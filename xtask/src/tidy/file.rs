@@ -5,15 +5,14 @@ use std::path::Path;
 
 use crate::process::output;
 
-/// A file of the repository.
 pub(super) struct File {
     pub(super) path: String,
     pub(super) text: String,
 }
 
-/// The text files that are committed or would be.
+/// Text files that are committed or untracked, but not ignored.
 pub(super) fn files(root: &Path) -> anyhow::Result<Vec<File>> {
-    // A clone that belongs to another user is all the same to us.
+    // Git refuses a clone that belongs to another user.
     let listing =
         output(root, "git", &["-c", "safe.directory=*", "ls-files", "-z", "-co", "--exclude-standard"])?;
     let read = |path: &str| {

@@ -1,8 +1,8 @@
 //! The imports among the files of a crate.
 //!
-//! A path is followed through the modules that are files, down to the deepest one: `crate::a::b::Item` leads to `a/b.rs`,
-//! or to `a.rs` where `b` is no file. What a module re-exports belongs to the file that defines it. What is compiled for
-//! tests alone is left out.
+//! A path is followed through the modules that are files, down to the deepest one. `crate::a::b::Item` leads to
+//! `a/b.rs`, or to `a.rs` if `b` has no file. A re-exported item belongs to the file that defines it. Modules that only
+//! tests compile are left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,23 +12,19 @@ use super::source::{Source, is_word};
 /// Re-exports of re-exports that are followed.
 const RE_EXPORTS_MAX: usize = 8;
 
-/// The files of a crate and what each imports of the others.
 pub(super) struct Graph<'a> {
     pub(super) modules: Vec<Module<'a>>,
-    /// By index; empty for what is compiled for tests alone.
+    /// By index; empty for modules that only tests compile.
     pub(super) imports: Vec<BTreeSet<usize>>,
 }
 
-/// A file of a crate.
 pub(super) struct Module<'a> {
     pub(super) file: &'a File,
     /// The path in the crate, empty for the root.
     pub(super) path: Vec<&'a str>,
-    /// Whether it is compiled for tests alone.
     pub(super) only_tests: bool,
 }
 
-/// The imports among the files of each crate.
 pub(super) fn graphs(files: &[File]) -> BTreeMap<&str, Graph<'_>> {
     let mut crates: BTreeMap<&str, Vec<Module<'_>>> = BTreeMap::new();
     for file in files {
@@ -74,34 +70,28 @@ impl<'a> Graph<'a> {
     }
 }
 
-/// The index of each file by its path of modules.
 type Tree<'a> = BTreeMap<Vec<&'a str>, usize>;
 
-/// The names that a file imports by `use`, with their origins.
+/// Imported names, with their origins.
 type Brought<'a> = BTreeMap<&'a str, Vec<&'a str>>;
 
-/// The paths in a file that may lead to another one.
 #[derive(Default)]
 struct Found<'c> {
-    /// The module that the file is.
     module: Vec<&'c str>,
     /// The imports of `use`: the module, the name and the origin.
     uses: Vec<(Vec<&'c str>, Vec<&'c str>, &'c str)>,
     /// The re-exports of `pub use`. Others find items through them, but the file does not need them.
     re_exports: Vec<(Vec<&'c str>, Vec<&'c str>, &'c str)>,
-    /// In expressions and types.
     paths: Vec<(Vec<&'c str>, Vec<&'c str>)>,
-    /// Modules that exist in tests only.
     only_tests: Vec<Vec<&'c str>>,
 }
 
 impl<'c> Found<'c> {
-    /// Reads a file that is `module`.
     fn read(code: &'c str, module: &[&'c str]) -> Self {
         let tokens = tokens(code);
         let token = |at: usize| tokens.get(at).copied().unwrap_or("");
         let mut found = Self { module: module.to_vec(), ..Self::default() };
-        // For each open brace, the name of the module that it begins.
+        // The module that each open brace begins.
         let mut scopes: Vec<Option<&str>> = Vec::new();
         let (mut at, mut for_tests, mut re_exports) = (0, false, false);
         while at < tokens.len() {
@@ -165,16 +155,15 @@ impl<'c> Found<'c> {
         found
     }
 
-    /// The names that the file imports.
     fn brought(&self, tree: &Tree<'_>) -> Brought<'c> {
         let own = self.uses.iter().chain(&self.re_exports).filter(|(inside, ..)| *inside == self.module);
         own.filter_map(|(inside, path, name)| Some((*name, absolute(inside, path, tree)?))).collect()
     }
 
-    /// The files that the paths lead to; `brought` is what each file brings into its module.
+    /// The files that the paths lead to; `brought` lists the imports of each file.
     fn imports(&self, tree: &Tree<'_>, brought: &[Brought<'_>]) -> BTreeSet<usize> {
         let mut imports = BTreeSet::new();
-        // A module that is imported whole matters where something of it is used.
+        // A module imported whole matters only if the file uses an item of it.
         let mut names: BTreeMap<(&[&str], &str), Vec<&str>> = BTreeMap::new();
         for (inside, path, name) in &self.uses {
             let Some(path) = absolute(inside, path, tree) else { continue };
@@ -195,7 +184,6 @@ impl<'c> Found<'c> {
     }
 }
 
-/// A path from the crate's root, if it does not leave the crate.
 fn absolute<'c>(inside: &[&'c str], path: &[&'c str], tree: &Tree<'_>) -> Option<Vec<&'c str>> {
     let (first, rest) = path.split_first()?;
     match *first {
@@ -209,7 +197,7 @@ fn absolute<'c>(inside: &[&'c str], path: &[&'c str], tree: &Tree<'_>) -> Option
     }
 }
 
-/// The file that defines what a path leads to, found through every file that brings it from another one.
+/// The file that defines the item of a path, found through every file that re-exports it.
 fn home(path: &[&str], tree: &Tree<'_>, brought: &[Brought<'_>]) -> Option<usize> {
     let mut path = path.to_vec();
     for _ in 0..RE_EXPORTS_MAX {
@@ -223,7 +211,7 @@ fn home(path: &[&str], tree: &Tree<'_>, brought: &[Brought<'_>]) -> Option<usize
     None
 }
 
-/// Words, `::`, and every other character by itself.
+/// Words, `::`, and every other character alone.
 fn tokens(code: &str) -> Vec<&str> {
     let mut tokens = Vec::new();
     let mut rest = code.trim_start();
@@ -241,7 +229,7 @@ fn tokens(code: &str) -> Vec<&str> {
     tokens
 }
 
-/// Behind the bracket that closes the first one after `at`.
+/// The index after the bracket that closes the first one after `at`.
 fn closing(tokens: &[&str], at: usize) -> usize {
     let mut depth = 0;
     for (index, &token) in tokens.iter().enumerate().skip(at) {
@@ -255,13 +243,13 @@ fn closing(tokens: &[&str], at: usize) -> usize {
     tokens.len()
 }
 
-/// `#[cfg(test)]`, alone or with other conditions that must hold too.
+/// Matches `#[cfg(test)]`, alone or with other conditions that must hold too.
 fn is_for_tests(attribute: &[&str]) -> bool {
     let has = |word: &str| attribute.contains(&word);
     has("cfg") && has("test") && !has("any") && !has("not")
 }
 
-/// The paths of a `use`, each with the name that it brings.
+/// The paths of a `use`, each with its imported name.
 fn use_tree<'c>(tree: &[&'c str], prefix: &[&'c str], leaves: &mut Vec<(Vec<&'c str>, &'c str)>) {
     let mut path = prefix.to_vec();
     let mut at = 0;

@@ -1,4 +1,4 @@
-//! The order of a crate's top folders: each imports only those below it.
+//! The order of a crate's top folders: each imports only those below.
 //!
 //! A crate with several folders lists them in its root, and may list files of the same level too:
 //! `//! Layers, top down: `server`, `state`, `limits`.`
@@ -9,10 +9,10 @@ use super::imports::Graph;
 
 const HEADING: &str = "Layers, top down";
 
-/// Top folders from which on a crate has to list its layers.
+/// A crate with this many top folders lists its layers.
 const FOLDERS_MIN: usize = 2;
 
-/// Modules that are missing from the list, and imports of a module above.
+/// Modules that the list lacks, and imports of a module above.
 pub(super) fn faults(name: &str, graph: &Graph<'_>) -> Vec<String> {
     let modules = || graph.modules.iter().filter(|module| !module.only_tests);
     let tops: BTreeSet<&str> = modules().filter_map(|module| module.path.first().copied()).collect();
@@ -49,7 +49,6 @@ pub(super) fn faults(name: &str, graph: &Graph<'_>) -> Vec<String> {
     faults
 }
 
-/// The modules listed in the documentation of a crate's root.
 fn layers(text: &str) -> Vec<&str> {
     let lines = text.lines().skip_while(|line| !line.starts_with("//!") || !line.contains(HEADING));
     let mut layers = Vec::new();
@@ -68,7 +67,6 @@ mod tests {
     use super::super::imports::graphs;
     use super::*;
 
-    /// The faults of a crate whose root says this.
     fn found(root: &str, files: &[(&str, &str)]) -> Vec<String> {
         let root = [("lib.rs", root)];
         let file = |(path, text): &(&str, &str)| File { path: format!("a/src/{path}"), text: (*text).into() };

@@ -1,7 +1,7 @@
-//! `cargo xtask tidy`: the rules of the house that no compiler checks.
+//! `cargo xtask tidy`: the project's rules that no compiler checks.
 //!
-//! What the crates may depend on and speak of, what source may not hold, and that documents and code agree. Function
-//! length, casts and printing are clippy's.
+//! The rules cover the dependencies and vocabulary of crates, forbidden source, and documents that contradict the code.
+//! Clippy checks function length, casts and printing.
 
 mod circles;
 mod documents;
@@ -24,15 +24,15 @@ use source::{Source, line_of};
 
 /// Documents whose commands must exist.
 const GUIDES: [&str; 2] = ["README.md", "CONTRIBUTING.md"];
-/// Every layout of bytes that outlives the process, and where it is drawn.
+/// Byte layouts that outlive the process, and the documents that draw them.
 const FORMATS: [(&str, &str); 3] = [
     ("the file handle", "docs/formats/file-handle.md"),
     ("the state directory", "docs/formats/data-directory.md"),
     ("the store", "docs/formats/store.md"),
 ];
-/// Directories of one machine; in two parts, so that this line is not found.
+/// Directories of one machine. Each is split, because tidy would find this line.
 const MACHINE_PATHS: [&str; 2] = [concat!("/", "work"), concat!("/", "root")];
-/// Scripts of a machine that is made for them.
+/// Scripts for a machine that the tests create.
 const MACHINE_PATHS_EXEMPT: &str = "xtask/guest/";
 const UNFINISHED: [&str; 2] = [concat!("TO", "DO"), concat!("FIX", "ME")];
 
@@ -73,7 +73,7 @@ fn faults_of_file(file: &File) -> Vec<String> {
     faults
 }
 
-/// The lines where `word` stands alone: no name goes on before or after it.
+/// The lines where `word` stands alone, without a name directly before or after it.
 fn stray<'a>(text: &'a str, word: &'a str) -> impl Iterator<Item = usize> {
     let goes_on = |c: char| c.is_alphanumeric() || "_-.$})*".contains(c);
     let alone = move |&at: &usize| {
@@ -121,7 +121,7 @@ fn faults_of_project(root: &Path, files: &[File]) -> anyhow::Result<Vec<String>>
     Ok(faults)
 }
 
-/// Modules that are a file beside a folder of their name: a folder's own file is its `mod.rs`.
+/// Modules that are a file beside a folder of the same name; the folder should contain `mod.rs`.
 fn second_faces(files: &[File]) -> Vec<String> {
     let folder = |file: &File| Some(format!("{}/", file.path.strip_suffix(".rs")?));
     let has_folder = |file: &&File| {
@@ -136,7 +136,7 @@ fn second_faces(files: &[File]) -> Vec<String> {
     files.iter().filter(has_folder).map(fault).collect()
 }
 
-/// Documents under `docs/` that a file names but that are not there.
+/// Documents under `docs/` that a file names but the tree lacks.
 fn dead_references(file: &File, files: &[File]) -> Vec<String> {
     let part = |c: char| c.is_ascii_alphanumeric() || "/-_.".contains(c);
     let mentioned = file.text.match_indices("docs/").filter_map(|(at, _)| {
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn documents_that_are_named_are_there() {
-        // In two parts, so that this test is not found.
+        // Split, because tidy would report this test.
         let docs = concat!("do", "cs/guide");
         let existing = file(&format!("{docs}/a.md"), "");
         let naming = format!(

@@ -1,4 +1,4 @@
-//! The rules about crates, their dependencies, and the documents that speak of them.
+//! The rules about crates, their dependencies, and the documents that name them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::file::File;
 
-/// A crate of ours, which of ours it may depend on, and which more its tests may.
+/// A crate, the workspace crates that it may depend on, and those that its tests may also use.
 pub(super) type Row<'a> = (&'a str, &'a [&'a str], &'a [&'a str]);
 
 /// A new crate gets its row here, and a sentence in ARCHITECTURE.md.
@@ -27,7 +27,7 @@ pub(super) const EDGES: [Row<'_>; 24] = [
     ("smb", &["identity", "smb-wire", "stable", "transport", "vfs", "xdr"], &["vfs-testing"]),
     ("envelope", &[], &[]),
     ("control", &["envelope", "identity", "stable", "vfs"], &["vfs-testing"]),
-    // The catalog of levels decides which names of levels a body admits.
+    // The catalog of levels defines the valid level names of a body.
     ("api-client", &["envelope"], &[]),
     // The locks of `vfs::sync`, and the networks of `vfs::bounds`.
     ("http-server", &["vfs"], &[]),
@@ -43,7 +43,7 @@ pub(super) const EDGES: [Row<'_>; 24] = [
         &["envelope", "identity", "nfs-wire", "report", "smb-wire", "stable", "wire-client", "xdr"],
         &[],
     ),
-    // Its tests call a running server word by word.
+    // Its tests call a running server directly.
     (
         "plimsoll",
         &[
@@ -66,10 +66,10 @@ pub(super) const EDGES: [Row<'_>; 24] = [
     ),
     ("xtask", &[], &[]),
 ];
-/// Crates that have a row before they are there.
+/// Planned crates: they have a row before they exist.
 pub(super) const COMING: [&str; 0] = [];
-/// External crates that only these of ours may depend on: nobody else speaks HTTP or SQL, is asynchronous, reads a command
-/// line or makes system calls that need `unsafe`.
+/// External crates, each with the only crates that may depend on it. HTTP, SQL, async code, command lines and
+/// system calls that need `unsafe` stay in these crates.
 const HOMES: [(&str, &[&str]); 10] = [
     ("axum", &["api", "http-server"]),
     ("clap", &["plimsoll", "xtask"]),
@@ -82,16 +82,14 @@ const HOMES: [(&str, &[&str]); 10] = [
     ("tokio-rustls", &["http-server"]),
     ("ureq", &["api-client"]),
 ];
-/// The part of the house, in percent of all lines of Rust, above which a crate is a fault.
+/// A crate with a larger share of all lines of Rust, in percent, is a fault.
 const SHARE_MAX: f64 = 25.0;
-/// Crates that are still larger, the share that each may have, and why. One that is small enough by now is a fault.
+/// Larger crates, with the allowed share and the reason. A crate that no longer exceeds the maximum is a fault.
 pub(super) const LARGE: [Large<'_>; 0] = [];
-/// A crate above [`SHARE_MAX`].
 pub(super) type Large<'a> = (&'a str, f64, &'a str);
 /// Outside the workspace.
 pub(super) const FUZZ_EDGES: [Row<'_>; 1] = [("fuzz", &["identity", "nfs-wire", "smb", "smb-wire"], &[])];
 
-/// The dependencies of a crate.
 pub(super) struct Package {
     name: String,
     /// Crates of the workspace, and whether only tests need them.
@@ -105,7 +103,7 @@ pub(super) fn packages(metadata: &Value) -> Vec<Package> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let package = |package: &Value| {
         let all = list(&package["dependencies"]);
-        // Only what lies in a directory of ours has a path.
+        // Only workspace crates have a path.
         let (ours, foreign): (Vec<&Value>, Vec<&Value>) = all.iter().partition(|one| one["path"].is_string());
         Package {
             name: text(&package["name"]),
@@ -116,7 +114,7 @@ pub(super) fn packages(metadata: &Value) -> Vec<Package> {
     list(&metadata["packages"]).iter().map(package).collect()
 }
 
-/// Edges that the table does not allow, crates it does not know, and rows without a crate.
+/// Edges that the table forbids, crates that it lacks, and rows without a crate.
 pub(super) fn wrong_edges(packages: &[Package], table: &[Row<'_>], coming: &[&str]) -> Vec<String> {
     let mut faults = Vec::new();
     for package in packages {
@@ -142,7 +140,6 @@ pub(super) fn wrong_edges(packages: &[Package], table: &[Row<'_>], coming: &[&st
     faults
 }
 
-/// External crates outside their homes.
 pub(super) fn away_from_home(packages: &[Package]) -> Vec<String> {
     let strayed = |package: &Package| {
         let misplaced = HOMES.iter().filter(|(name, homes)| {
@@ -157,7 +154,7 @@ pub(super) fn away_from_home(packages: &[Package]) -> Vec<String> {
     packages.iter().flat_map(strayed).collect()
 }
 
-/// The lines of Rust of each crate, in percent of all, the largest first.
+/// Each crate's lines of Rust, in percent of all, the largest first.
 pub(super) fn shares(files: &[File]) -> Vec<(&str, f64)> {
     let mut lines: BTreeMap<&str, usize> = BTreeMap::new();
     for file in files.iter().filter(|file| file.path.ends_with(".rs")) {
@@ -174,7 +171,7 @@ pub(super) fn shares(files: &[File]) -> Vec<(&str, f64)> {
     shares
 }
 
-/// Crates with too large a share, except for the known ones, and known ones that are small enough.
+/// Crates with too large a share, except known ones, and known ones that are small enough.
 pub(super) fn too_large(shares: &[(&str, f64)], known: &[Large<'_>]) -> Vec<String> {
     let mut faults = Vec::new();
     for (name, share) in shares {
@@ -193,7 +190,7 @@ pub(super) fn too_large(shares: &[(&str, f64)], known: &[Large<'_>]) -> Vec<Stri
     faults
 }
 
-/// External crates without a reason where a manifest names their version, and versions of crates on which nothing depends.
+/// External crates without a reason where a manifest names their version, and versions that no crate uses.
 pub(super) fn unexplained(packages: &[Package], manifests: &[(&str, &str)]) -> Vec<String> {
     let used: BTreeSet<&str> =
         packages.iter().flat_map(|package| &package.foreign).map(String::as_str).collect();
@@ -219,7 +216,7 @@ pub(super) fn unexplained(packages: &[Package], manifests: &[(&str, &str)]) -> V
     faults
 }
 
-/// The external crate whose version a line of a manifest names.
+/// The external crate whose version a line names.
 fn external(line: &str) -> Option<&str> {
     let (name, value) = line.split_once(" = ")?;
     let is_ours = value.contains("path = ") || value.contains("workspace = true");
@@ -243,16 +240,14 @@ pub(super) fn allowed_lints(path: &str, manifest: &str) -> Vec<String> {
     faults
 }
 
-/// The commands that the product and its automation have.
 pub(super) struct Commands {
-    /// The commands of `cargo xtask`.
     pub(super) xtask: BTreeSet<String>,
-    /// The source of the `plimsoll` crate, all files in one.
+    /// All files of the `plimsoll` crate's source, concatenated.
     pub(super) plimsoll: String,
 }
 
 impl Commands {
-    /// Commands in a document's code blocks that do not exist, and options of `plimsoll` that do not.
+    /// Commands in code blocks that do not exist, and options of `plimsoll` that do not.
     pub(super) fn unknown_in(&self, path: &str, document: &str) -> Vec<String> {
         let mut faults = Vec::new();
         let mut inside = false;

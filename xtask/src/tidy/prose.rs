@@ -1,15 +1,15 @@
-//! Plain English in what people read: comments, messages, test names, documents.
+//! Plain English in comments, messages, test names and documents.
 
 use super::file::File;
 use super::source::{Source, line_of};
 
-/// Openers of doc comments that paraphrase a name. A doc comment opens with a noun, a verb in the third person, or "Whether".
+/// Openers of doc comments that paraphrase a name. A doc comment opens with a noun, a verb or "Whether".
 const OPENERS: [&str; 14] = [
     "What", "Who", "Whose", "Whom", "Whoever", "How", "Where", "Its", "Of", "As", "It", "That", "The same",
     "So",
 ];
 
-/// Phrases without an actor, or out of use; in two parts, so that this list is not found.
+/// Archaic phrases, or phrases without an actor. Each is split, because tidy would find this list.
 const PHRASES: [&str; 18] = [
     concat!("it is", " looked"),
     concat!("is looked", " at"),
@@ -34,7 +34,7 @@ const PHRASES: [&str; 18] = [
 /// Openers of test names that leave out the subject. A test is named subject_condition_result.
 const TEST_OPENERS: [&str; 9] = ["what_", "who_", "whose_", "how_", "where_", "of_", "so_", "it_", "as_"];
 
-/// Documents that are held to the phrases.
+/// Documents whose phrases tidy checks.
 const DOCUMENTS: [&str; 3] = ["ARCHITECTURE.md", "CONTRIBUTING.md", "docs/internals/"];
 
 pub(super) fn faults(file: &File) -> Vec<String> {
@@ -57,7 +57,6 @@ fn fault(file: &File, at: usize, phrase: &str) -> String {
     format!("{}:{}: \"{phrase}\" is not plain English; name the actor", file.path, line_of(&file.text, at))
 }
 
-/// Doc comments that open with one of [`OPENERS`].
 fn openers(file: &File) -> Vec<String> {
     let mut faults = Vec::new();
     let mut goes_on = false;
@@ -82,9 +81,9 @@ fn openers(file: &File) -> Vec<String> {
     faults
 }
 
-/// Phrases in comments, which may break over two lines.
+/// A phrase may break over two lines.
 fn in_comments(file: &File, source: &Source<'_>) -> Vec<String> {
-    // Blanks stand for comments in the one and for everything else in the other, byte by byte.
+    // Blanks hide comments in one text and code in the other; every byte keeps its position.
     let comments = file.text.bytes().zip(source.uncommented().bytes());
     let comments =
         comments.map(|(own, masked)| if own == masked && own != b'\n' { b' ' } else { own }).collect();
@@ -93,7 +92,7 @@ fn in_comments(file: &File, source: &Source<'_>) -> Vec<String> {
     phrases(&comments).into_iter().map(|(at, phrase)| fault(file, at, phrase)).collect()
 }
 
-/// Phrases in strings of the product, which people read as messages.
+/// Tidy checks strings of the product, because people read them as messages.
 fn in_messages(file: &File, source: &Source<'_>) -> Vec<String> {
     let is_test =
         file.path.contains("/tests/") || file.path.ends_with("tests.rs") || file.path.contains("/testing/");
@@ -105,7 +104,7 @@ fn in_messages(file: &File, source: &Source<'_>) -> Vec<String> {
     found.map(|(at, phrase)| fault(file, at, phrase)).collect()
 }
 
-/// Phrases of a text in which any white space separates words.
+/// Any white space separates words.
 fn phrases(text: &str) -> Vec<(usize, &'static str)> {
     let flat = text.replace('\n', " ").to_ascii_lowercase();
     let mut found = Vec::new();
@@ -121,7 +120,6 @@ fn phrases(text: &str) -> Vec<(usize, &'static str)> {
     found
 }
 
-/// Whether a text goes on with these words, separated by any white space.
 fn follows(mut text: &str, words: &str) -> bool {
     for word in words.split(' ') {
         let trimmed = text.trim_start();

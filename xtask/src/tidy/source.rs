@@ -1,20 +1,21 @@
-//! One Rust file, and the rules about it alone.
+//! One Rust file, and the rules that need no other file.
 
-/// Lines a file may have before its tests.
+/// Tests do not count.
 const LINES_MAX: usize = 800;
-/// The places that may have `unsafe`.
+/// The only files that may contain `unsafe`.
 const UNSAFE_ROOMS: [&str; 4] = [
     "crates/posix/src/sys.rs",
     "crates/posix/src/sys/",
     "crates/ceph/src/ffi",
     "crates/gmac/src/wide/mod.rs",
 ];
-/// The file that creates files and directories with the standard library, each with a mode: a service has no umask.
+/// The only file that creates files and directories with the standard library. A service has no umask, so
+/// this file sets each mode.
 const FILES_ROOM: &str = "crates/stable/src/files.rs";
-/// Calls that make a file or directory, most of them with the mode 0666 or 0777.
+/// Calls that create a file or directory, most of them with mode 0666 or 0777.
 const MAKERS: [&str; 7] =
     ["fs::write", "fs::copy", "create_dir", "DirBuilder", "File::create", "File::options", "OpenOptions"];
-/// Crates whose locks are those of `vfs::sync`, and that module.
+/// Crates that lock with `vfs::sync`, and that module.
 const UNPOISONED: [&str; 9] = [
     "crates/api/",
     "crates/control/",
@@ -40,7 +41,7 @@ const SURROUNDINGS: &[&str] = &[
     "instant::now",
     "systemtime",
 ];
-/// Words in small letters that the source below a path must not have. A path may be planned.
+/// Lower-case words that source below a path must not contain. A path may be planned.
 const SILENCES: [(&str, &[&str]); 14] = [
     ("crates/vfs/", PROTOCOLS),
     ("crates/vfs-testing/", PROTOCOLS),
@@ -51,7 +52,7 @@ const SILENCES: [(&str, &[&str]); 14] = [
     ("crates/smb/src/", BACKEND),
     ("crates/api/src/", BACKEND),
     ("crates/plimsoll/src/", BACKEND),
-    // Pure: time is an argument, and there is no input and no output.
+    // These crates are pure: time is an argument, and they do no I/O.
     ("crates/envelope/src/", SURROUNDINGS),
     ("crates/nfs-wire/src/", SURROUNDINGS),
     ("crates/smb-wire/src/", SURROUNDINGS),
@@ -60,14 +61,12 @@ const SILENCES: [(&str, &[&str]); 14] = [
     ("crates/vfs/src/volume/mod.rs", CLOCKS),
 ];
 
-/// A Rust source file.
 pub(super) struct Source<'a> {
     path: &'a str,
-    /// The unchanged text.
     text: &'a str,
-    /// With blanks for comments.
+    /// Comments are blanks.
     uncommented: String,
-    /// With blanks for comments and the content of strings.
+    /// Comments and the content of strings are blanks.
     code: String,
 }
 
@@ -76,17 +75,14 @@ impl<'a> Source<'a> {
         Self { path, text, uncommented: masked(text, false), code: masked(text, true) }
     }
 
-    /// The text with blanks for comments.
     pub(super) fn uncommented(&self) -> &str {
         &self.uncommented
     }
 
-    /// The text with blanks for comments and the content of strings.
     pub(super) fn into_code(self) -> String {
         self.code
     }
 
-    /// The faults of the file.
     pub(super) fn faults(&self) -> Vec<String> {
         let mut faults = self.macros();
         faults.extend(self.unsafe_code());
@@ -99,7 +95,7 @@ impl<'a> Source<'a> {
         faults
     }
 
-    /// Clippy sees these in the workspace only; `fuzz` is outside.
+    /// Clippy checks these macros in the workspace only; `fuzz` is outside.
     fn macros(&self) -> Vec<String> {
         let found = |name: &'static str| {
             let places = self.code.match_indices(name).map(|(at, _)| at);
@@ -158,7 +154,7 @@ impl<'a> Source<'a> {
             .collect()
     }
 
-    /// A tuple pattern hides parameters from the limit on their number, and has no name for the pair.
+    /// A tuple pattern evades the limit on parameters, and does not name the pair.
     fn tuple_parameters(&self) -> Vec<String> {
         let code = &self.code;
         let functions = words(code).filter(|&(at, word)| word == "fn" && !code[at + 2..].starts_with('('));
@@ -200,12 +196,12 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The line of a byte, counted from one.
+/// Counts from one.
 pub(super) fn line_of(text: &str, at: usize) -> usize {
     text.as_bytes()[..at].iter().filter(|&&byte| byte == b'\n').count() + 1
 }
 
-/// Identifiers, keywords and numbers, each with its place.
+/// Identifiers, keywords and numbers, each with its position.
 fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let start = text.as_ptr() as usize;
     text.split(|c| !is_word(c))
@@ -217,7 +213,7 @@ pub(super) fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Whether a parameter is a tuple pattern with a type. Macros of tests have patterns with strategies in their place.
+/// Macros of tests have patterns with strategies in place of types.
 fn is_tuple_pattern(parameter: &str) -> bool {
     let mut depth = 0_u32;
     let end = parameter.bytes().position(|byte| {
@@ -231,7 +227,7 @@ fn is_tuple_pattern(parameter: &str) -> bool {
     parameter.starts_with('(') && end.is_some_and(|end| parameter[end + 1..].trim_start().starts_with(':'))
 }
 
-/// The places where the parameters of the function at `at` begin.
+/// Positions where the parameters of the function at `at` begin.
 fn parameters(code: &str, at: usize) -> Vec<usize> {
     let (mut angles, mut depth, mut places, mut begins) = (0_u32, 0_u32, Vec::new(), false);
     for (place, byte) in code.bytes().enumerate().skip(at) {
@@ -262,7 +258,6 @@ fn parameters(code: &str, at: usize) -> Vec<usize> {
     places
 }
 
-/// An attribute from its `#` to the bracket that closes it.
 fn bracketed(text: &str) -> &str {
     let mut depth = 0;
     for (at, byte) in text.bytes().enumerate() {
@@ -276,7 +271,7 @@ fn bracketed(text: &str) -> &str {
     text
 }
 
-/// The text with blanks for comments and, if wanted, for what strings hold; every byte keeps its place.
+/// Replaces comments by blanks, and the content of strings if `strings`; every byte keeps its position.
 fn masked(text: &str, strings: bool) -> String {
     let bytes = text.as_bytes();
     let mut out = bytes.to_vec();
@@ -331,7 +326,7 @@ fn string_end(bytes: &[u8], mut at: usize) -> usize {
     bytes.len()
 }
 
-/// The hashes of a raw string that begins here.
+/// Counts the hashes of a raw string that begins at `at`.
 fn raw_hashes(bytes: &[u8], at: usize) -> Option<usize> {
     let inside =
         at > 0 && (bytes[at - 1].is_ascii_alphanumeric() && bytes[at - 1] != b'b' || bytes[at - 1] == b'_');
@@ -347,7 +342,7 @@ fn raw_end(bytes: &[u8], at: usize) -> usize {
     found.map_or(bytes.len(), |length| from + length + closing.len())
 }
 
-/// Behind a character; a lifetime's quote stands alone.
+/// The index after a character literal, or after the quote of a lifetime.
 fn char_end(bytes: &[u8], at: usize) -> usize {
     if bytes.get(at + 1) == Some(&b'\\') {
         let close = bytes.get(at + 3..).unwrap_or_default().iter().position(|&byte| byte == b'\'');

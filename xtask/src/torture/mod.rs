@@ -42,12 +42,10 @@ const LIST_TESTS: [&str; 9] = [
     "smb2.sdread",
     "smb2.setinfo",
 ];
-/// The test of listings that omit unreadable entries.
 const READABLE_TESTS: &str = "smb2.acls.ACCESSBASED";
-/// Shares that tests request by name, with their server and the mode of their directories: no user may enter the first.
+/// Shares that tests request by name, their servers and directory modes: no user may enter the first.
 const NAMED_SHARES: [(&str, Kind, u32); 2] =
     [("noperm", Kind::Modes, 0), ("hideunread", Kind::Readable, 0o755)];
-/// The server of volumes in memory.
 const MEMORY: &str = "smb-memory";
 /// The longest duration of a test: `smb2.notify.mask` sleeps for more than 70 s.
 const TEST_MAX: Duration = Duration::from_secs(300);
@@ -66,11 +64,9 @@ const TIMED: [&str; 9] = [
 ];
 /// Repetitions of unexpected tests of those families, alone. Their earlier logs get these names.
 const RETRY_NAMES: [&str; 2] = ["first", "second"];
-/// The most tests that are repeated.
 const RETRIES_MAX: usize = 40;
 /// The prefix of the reasons of tests that may pass or fail.
 const EITHER: &str = "either: ";
-/// The most tests that share a share.
 const SHARE_TESTS_MAX: usize = 12;
 
 #[derive(clap::Args)]
@@ -98,7 +94,7 @@ pub(crate) struct Args {
     directory: Option<PathBuf>,
 }
 
-/// The servers: the access control of their shares' files, and whether a session may have several connections.
+/// Servers differ in the access control of shared files and in the number of connections of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     /// Mode bits.
@@ -146,14 +142,12 @@ impl Kind {
     }
 }
 
-/// Tests that run one after another in one share.
 struct Group {
     share: String,
     kind: Kind,
     tests: Vec<String>,
 }
 
-/// The servers' ports.
 type Ports = [u16; Kind::ALL.len()];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -161,7 +155,6 @@ enum TestResult {
     Passed,
     Skipped,
     Failed,
-    /// A timeout.
     TimedOut,
 }
 
@@ -220,6 +213,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     for said in RETRY_NAMES {
         let unexpected = if args.smbd { Vec::new() } else { unexpected(&ended, args.memory)? };
         let is_for_good = unexpected.iter().any(|test| !is_timed(test));
+        // An unexpected result of another test fails the run, so a repetition would change nothing.
         if is_for_good || shares_used + unexpected.len() > RETRIES_MAX {
             break;
         }
@@ -241,7 +235,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if args.smbd { Ok(()) } else { require_expected(&ended, args.memory) }
 }
 
-/// The file system of the shares' directories, if it has to be mounted.
 fn file_system(args: &Args, shares: &Path) -> anyhow::Result<Option<Xfs>> {
     if args.directory.is_some() || args.memory {
         return Ok(None);
@@ -255,7 +248,7 @@ fn file_system(args: &Args, shares: &Path) -> anyhow::Result<Option<Xfs>> {
     Xfs::mount(shares).map(Some)
 }
 
-/// Repeats tests, each in its own share, with the numbers from `first` on. Their earlier logs get the name `said`.
+/// Repeats tests, each in its own share, numbered from `first`. Renames their earlier logs with `said`.
 fn retry_alone(tests: Vec<String>, first: usize, said: &str, work: &Path) -> anyhow::Result<Vec<Group>> {
     let groups = (first..).zip(tests).map(|(at, test)| {
         fs::rename(work.join(format!("{test}.log")), work.join(format!("{test}.{said}.log")))?;
@@ -269,12 +262,11 @@ fn is_timed(test: &str) -> bool {
     TIMED.iter().any(|family| test.starts_with(family))
 }
 
-/// The share of a repeated test.
 fn retry_share(at: usize, kind: Kind) -> String {
     format!("again{}-{at}", kind.name())
 }
 
-/// Starts the servers of the shares, by kind. Returns them with their ports. Samba's own server is the same for all.
+/// Starts the servers, by kind, and returns them with their ports. Samba's own server is the same for all.
 fn serve(
     args: &Args,
     samba: &Samba,
@@ -306,7 +298,6 @@ fn scratch(work: &Path) -> PathBuf {
     work.join("scratch")
 }
 
-/// The suite's tests of SMB2 and 3.
 fn tests(samba: &Samba, only: &[String], work: &Path) -> anyhow::Result<Vec<String>> {
     let output = samba.command("bin/smbtorture").arg("--list").current_dir(scratch(work)).output()?;
     ensure!(output.status.success(), "smbtorture failed to list its tests");
@@ -319,7 +310,6 @@ fn tests(samba: &Samba, only: &[String], work: &Path) -> anyhow::Result<Vec<Stri
     Ok(names.lines().map(str::trim).filter(is_wanted).map(str::to_owned).collect())
 }
 
-/// Tests of one family, as many as one share takes.
 fn groups(tests: &[String]) -> Vec<Group> {
     let mut families: BTreeMap<(&str, Kind, bool), Vec<String>> = BTreeMap::new();
     for test in tests {
@@ -338,7 +328,6 @@ fn groups(tests: &[String]) -> Vec<Group> {
     groups
 }
 
-/// Runs all groups, some at a time.
 fn run_all(
     samba: &Samba,
     groups: Vec<Group>,
@@ -368,7 +357,6 @@ fn poisoned() -> anyhow::Error {
     anyhow::anyhow!("a worker ended early")
 }
 
-/// Runs a test. Its log is stored beside the others.
 fn run_test(samba: &Samba, test: &str, share: &str, port: u16, work: &Path) -> anyhow::Result<TestResult> {
     let log = work.join(format!("{test}.log"));
     let file = process::append_to(&log)?;
@@ -431,7 +419,6 @@ fn report(ended: &BTreeMap<String, TestResult>, work: &Path) -> anyhow::Result<(
     Ok(())
 }
 
-/// Fails if any test has an unexpected result.
 fn require_expected(ended: &BTreeMap<String, TestResult>, in_memory: bool) -> anyhow::Result<()> {
     let wrong = unexpected(ended, in_memory)?;
     let lines: Vec<String> = wrong.iter().map(|test| format!("{test} has {}", ended[test])).collect();
@@ -458,7 +445,7 @@ fn unexpected(ended: &BTreeMap<String, TestResult>, in_memory: bool) -> anyhow::
     Ok(ended.iter().filter(is_wrong).map(|(test, _)| test.clone()).collect())
 }
 
-/// Whether a test may have this result, given its reason in the list, if it is listed.
+/// `reason` is `None` for an unlisted test.
 fn is_expected(how: TestResult, reason: Option<&str>) -> bool {
     match reason {
         Some(reason) if reason.starts_with(EITHER) => how != TestResult::TimedOut,
@@ -467,7 +454,6 @@ fn is_expected(how: TestResult, reason: Option<&str>) -> bool {
     }
 }
 
-/// The expected failures, each with its reason.
 fn expected(list: &str) -> anyhow::Result<BTreeMap<&str, &str>> {
     let lines = list.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::ensure;
 
-/// These tests. They share the chains of the filter, so one runs at a time.
+/// Tests that block connections. They share the chains of the filter, so one runs at a time.
 const BLOCKING: [&str; 5] = [
     "smb2.multichannel.leases.test2",
     "smb2.multichannel.leases.test4",
@@ -22,7 +22,6 @@ const FILTER: &str =
 /// Marks a process that is already in such a namespace.
 const INSIDE: &str = "XTASK_SMBTORTURE_NETWORK";
 
-/// Whether a test blocks connections.
 pub(super) fn blocks(test: &str) -> bool {
     BLOCKING.iter().any(|blocking| test.starts_with(blocking))
 }
@@ -36,12 +35,11 @@ pub(super) fn with_filter(work: &Path) -> anyhow::Result<[String; 2]> {
     Ok(["--option=torture:use_iptables=yes".to_owned(), command])
 }
 
-/// Whether the suite has to move into a namespace, which needs root.
+/// Without root the suite stays outside: a namespace needs root.
 pub(super) fn is_outside() -> bool {
     rustix::process::geteuid().is_root() && std::env::var_os(INSIDE).is_none()
 }
 
-/// Runs this command again in a network namespace.
 pub(super) fn run_inside() -> anyhow::Result<()> {
     let mut command = Command::new("unshare");
     command.args(["--net", "sh", "-c", "ip link set lo up && exec \"$@\"", "sh"]);

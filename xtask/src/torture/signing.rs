@@ -1,7 +1,7 @@
-//! Tests that need AES-GMAC on the connection that smbtorture makes first. smbtorture announces channels on it, and a server that has
-//! channels then signs with AES-CMAC (`docs/decisions/0065-gmac-and-channels.md`).
+//! Tests that need AES-GMAC on the first connection of smbtorture.
+//! smbtorture announces channels there; a server with channels then signs with AES-CMAC
+//! (`docs/decisions/0065-gmac-and-channels.md`).
 
-/// A way for a test to get AES-GMAC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum GmacSource {
     /// A server whose sessions have one connection.
@@ -41,12 +41,10 @@ const TESTS: [(&str, &str, GmacSource); 15] = [
 /// need.
 const GMAC_ALONE: &str = "--option=client smb3 signing algorithms=AES-128-GMAC";
 
-/// Whether a test is for a server whose sessions have one connection.
 pub(super) fn needs_single_connection(test: &str) -> bool {
     by(test) == Some(Single)
 }
 
-/// The option by which a test gets AES-GMAC from a server that has channels.
 pub(super) fn offer(test: &str) -> Option<&'static str> {
     (by(test) == Some(Offer)).then_some(GMAC_ALONE)
 }

@@ -7,13 +7,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 
 const BOOT_MAX: Duration = Duration::from_secs(300);
-/// The longest duration of a command.
 const ANSWER_MAX: Duration = Duration::from_secs(400);
 /// The time for which a conflicting lock must not be granted. A client without a callback asks again 1, 3 and 7 seconds
 /// after the first time, or later.
 const QUIET: Duration = Duration::from_secs(4);
 
-/// Waits for both guests, each of which sends its name.
+/// Each guest sends its name.
 pub(super) fn accept(control: &TcpListener) -> anyhow::Result<[Client; 2]> {
     control.set_nonblocking(true)?;
     let deadline = Instant::now() + BOOT_MAX;
@@ -35,15 +34,13 @@ pub(super) fn accept(control: &TcpListener) -> anyhow::Result<[Client; 2]> {
     Ok([one.context("guest one did not connect")?, two.context("guest two did not connect")?])
 }
 
-/// A guest that executes commands.
 pub(super) struct Client {
     name: String,
     stream: BufReader<TcpStream>,
-    /// Events in the background, with their times.
+    /// In the background, with their times.
     events: Vec<(String, Instant)>,
 }
 
-/// The result of a command: its status and the end of its output.
 struct CommandResult {
     status: i32,
     text: String,
@@ -72,7 +69,7 @@ impl Client {
         Ok(Some(line.to_owned()))
     }
 
-    /// Waits for `granted NAME` or `released NAME`. Returns its time.
+    /// Waits for `granted NAME` or `released NAME`, and returns the time.
     pub(super) fn wait_for_event(&mut self, what: &str, name: &str) -> anyhow::Result<Instant> {
         let (wanted, failed) = (format!("{what} {name}"), format!("failed {name}"));
         loop {
@@ -89,7 +86,6 @@ impl Client {
         }
     }
 
-    /// Sends a command without waiting for its result.
     pub(super) fn send_command(&mut self, command: &str) -> anyhow::Result<()> {
         Ok(self.stream.get_mut().write_all(format!("{command}\n").as_bytes())?)
     }
@@ -104,7 +100,6 @@ impl Client {
         Ok(CommandResult { status: status.parse()?, text: text.to_owned() })
     }
 
-    /// Asserts that nothing happens for a while.
     pub(super) fn assert_quiet(&mut self) -> anyhow::Result<()> {
         self.stream.get_ref().set_read_timeout(Some(QUIET))?;
         let found = self.stream.fill_buf().map(|answer| String::from_utf8_lossy(answer).into_owned());
@@ -115,7 +110,6 @@ impl Client {
         }
     }
 
-    /// Runs a command that must succeed. Returns its output.
     pub(super) fn run(&mut self, command: &str) -> anyhow::Result<String> {
         self.send_command(command)?;
         self.succeeded(command)
@@ -127,7 +121,6 @@ impl Client {
         Ok(text)
     }
 
-    /// Runs a command that must fail with this reason.
     pub(super) fn run_refused(&mut self, command: &str, why: &str) -> anyhow::Result<()> {
         self.send_command(command)?;
         let CommandResult { status, text } = self.answer()?;
@@ -139,7 +132,6 @@ impl Client {
         Ok(())
     }
 
-    /// Acquires a free lock.
     pub(super) fn lock(&mut self, name: &str, range: &str) -> anyhow::Result<()> {
         self.request_lock(name, range)?;
         self.wait_for_event("granted", name).map(drop)

@@ -82,7 +82,6 @@ fn run_in_namespace(args: &Args, images: &[Image; 2]) -> anyhow::Result<()> {
     host.server.stop()
 }
 
-/// The server and the networks of the guests.
 struct Host {
     binary: PathBuf,
     work: PathBuf,
@@ -90,7 +89,6 @@ struct Host {
 }
 
 impl Host {
-    /// Creates the networks and the served directory.
     fn new(args: &Args, work: PathBuf) -> anyhow::Result<Self> {
         std::fs::create_dir(work.join("export"))?;
         let binary = process::binary(args.binary.as_deref());
@@ -104,20 +102,18 @@ impl Host {
         Ok(host)
     }
 
-    /// Starts the server with further options.
     fn start(&mut self, options: &[&str]) -> anyhow::Result<()> {
         self.server = server(&self.binary, &self.work, options)?;
         self.server.start()
     }
 
-    /// SIGKILL, and a restart of the same server after a while.
+    /// Kills the server, and restarts it after the outage.
     fn crash(&mut self) -> anyhow::Result<()> {
         self.server.kill()?;
         std::thread::sleep(OUTAGE);
         self.server.start()
     }
 
-    /// Disconnects or reconnects the first guest.
     fn set_link(&self, state: &str) -> anyhow::Result<()> {
         self.ip(&format!("link set {} {state}", NETWORKS[0].0))
     }
