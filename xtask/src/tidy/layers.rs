@@ -27,10 +27,10 @@ pub(super) fn faults(name: &str, graph: &Graph<'_>) -> Vec<String> {
         return too_many.then(fault).into_iter().collect();
     }
     let missing = folders.iter().filter(|top| !layers.contains(top));
-    let missing = layers.iter().filter(|layer| !tops.contains(*layer));
+    let unknown = layers.iter().filter(|layer| !tops.contains(*layer));
     let mut faults: Vec<String> = missing
         .map(|top| format!("{}: `{top}` is not among the layers", root.file.path))
-        .chain(missing.map(|layer| format!("{}: there is no module `{layer}`", root.file.path)))
+        .chain(unknown.map(|layer| format!("{}: there is no module `{layer}`", root.file.path)))
         .collect();
     let floor = |index: usize| {
         let top = graph.modules[index].path.first()?;

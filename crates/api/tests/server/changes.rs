@@ -1,8 +1,8 @@
 //! Changes that meet each other.
 
 use crate::rig::{Rig, refused};
-use api_client::{ChangeOptions, Client};
 use api_client::model::{NewPool, NewVolume, PoolPatch, VolumePatch};
+use api_client::{ChangeOptions, Client};
 use envelope::Level;
 use std::collections::BTreeMap;
 
@@ -87,8 +87,9 @@ impl Draws {
 
 /// Makes one random change; returns the status of its refusal.
 fn change_at_random(client: &Client, draws: &mut Draws) -> Option<u16> {
-    let pool = ["p", "q"][draws.below(2) as usize];
-    let volume = ["a", "b", "c", "d"][draws.below(4) as usize];
+    let pool = if draws.below(2) == 0 { "p" } else { "q" };
+    let volume = format!("v{}", draws.below(4));
+    let volume = volume.as_str();
     let (size_bytes, options) = (TIB + draws.below(3) * TIB, ChangeOptions::none());
     let moved = VolumePatch { pool: Some(pool.to_owned()), ..VolumePatch::default() };
     let resized = VolumePatch { size_bytes: Some(size_bytes), ..VolumePatch::default() };

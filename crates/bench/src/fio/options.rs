@@ -164,12 +164,12 @@ impl OptionSpec {
         };
         number::parts(text).find_map(|piece| {
             let why = of_unit(piece)?;
-            let Part::Number(taken) = self.part(piece, base)? else { return None };
-            let is_valid = match self.kind {
-                Kind::Seconds | Kind::Microseconds => format!("{is_valid} µs"),
-                _ => is_valid.to_string(),
+            let Part::Number(value) = self.part(piece, base)? else { return None };
+            let amount = match self.kind {
+                Kind::Seconds | Kind::Microseconds => format!("{value} µs"),
+                _ => value.to_string(),
             };
-            Some(format!("{}={text} is {is_valid} to fio: {why}", self.name))
+            Some(format!("{}={text} is {amount} to fio: {why}", self.name))
         })
     }
 

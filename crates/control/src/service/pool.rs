@@ -75,20 +75,18 @@ impl Service {
         let new_volumes: Vec<Volume> = new_volumes
             .into_iter()
             .zip(&volumes)
-            .map(|(new_volumes, old)| {
-                let step = u64::from(new_volumes != *old);
+            .map(|(volume, old)| {
+                let step = u64::from(volume != *old);
                 Volume {
                     version: old.version + step,
                     changed_ms: if step > 0 { now } else { old.changed_ms },
-                    ..given
+                    ..volume
                 }
             })
             .collect();
         let operation = self.change(|store| {
             store::pool::update(store, &pool)?;
-            for (volume, _) in
-                new_volumes.iter().zip(&volumes).filter(|(new_volumes, old)| new_volumes != old)
-            {
+            for (volume, _) in new_volumes.iter().zip(&volumes).filter(|(new, old)| new != old) {
                 store::volume::update(store, volume)?;
             }
             self.record(store, context, Verb::Update, thing, &changes.join(", "))
