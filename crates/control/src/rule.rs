@@ -17,6 +17,7 @@ pub(crate) const CLIENTS_BYTES_MAX: usize = 4096;
 /// A client that no line matches may not mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportRule {
+    /// Never empty.
     pub clients: Clients,
     pub access: Access,
     /// Identities that become the anonymous user.

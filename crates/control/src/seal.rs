@@ -15,6 +15,7 @@ const KEY_BYTES: usize = 32;
 
 pub(crate) struct Seal(LessSafeKey);
 
+/// The file may not exist yet.
 pub(crate) fn key_file(dir: &Path) -> KeyFile<KEY_BYTES> {
     KeyFile::new(dir.join(KEY_FILE), "whoever has it and the store can log in as any user")
 }

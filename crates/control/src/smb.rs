@@ -46,7 +46,6 @@ const OF_DIRECTORIES: Modes = Modes {
     allowed: "three or four octal digits with all of 0700 and nothing beyond 3777, as in 2770",
 };
 
-/// All settings, in the order of output.
 pub static SMB_SETTINGS: [SmbSetting; 10] = [
     switch("encryption", OFF_OR_REQUIRED, |of| &mut of.encryption),
     switch("signing", OFF_OR_REQUIRED, |of| &mut of.signing),

@@ -54,6 +54,7 @@ use vfs::{Counting, Export, Namespace, Protection, Provisioner, SharedNamespace,
 
 /// Milliseconds since 1970.
 pub type Clock = Box<dyn Fn() -> u64 + Send + Sync>;
+/// Fills a buffer with unpredictable random bytes.
 pub type Entropy = Box<dyn Fn(&mut [u8]) + Send + Sync>;
 
 /// Entries of a page, at most.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 #[derive(Debug)]
 pub enum StoreError {
+    /// Another process serves from this data directory.
     Held(PathBuf),
     /// The file belongs to another program.
     Foreign(PathBuf),
@@ -18,12 +19,14 @@ pub enum StoreError {
     /// Other users may read the store.
     Exposed {
         path: PathBuf,
+        /// The reason and the remedy.
         why: String,
     },
     Full(PathBuf),
     /// Other users may read the key.
     KeyExposed {
         path: PathBuf,
+        /// The reason and the remedy.
         why: String,
         /// The consequences and the remedy.
         stakes: &'static str,
