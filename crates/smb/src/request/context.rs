@@ -82,7 +82,12 @@ pub(crate) enum OpenObject {
 
 impl<'c, 'm> RequestContext<'c, 'm> {
     /// Creates the context of a command that follows a command with the state `related`.
-    pub(crate) fn new(message: &'c mut MessageContext<'m>, header: Header, related: &RelatedState) -> Self {
+    pub(crate) fn new(
+        message: &'c mut MessageContext<'m>,
+        header: Header,
+        related: &RelatedState,
+        wait: WaitState,
+    ) -> Self {
         let channel = message.connection.channel(header.session_id);
         let valid = channel.as_ref().filter(|channel| channel.is_valid());
         let signer = valid.and_then(|channel| channel.reply_key(&header));
@@ -97,7 +102,7 @@ impl<'c, 'm> RequestContext<'c, 'm> {
             related: RelatedState { file_id, ..*related },
             is_sealed: false,
             is_last: true,
-            wait: WaitState::default(),
+            wait,
             reply: ReplyOptions { signer, ..ReplyOptions::default() },
         }
     }

@@ -14,7 +14,7 @@ use vfs::{VolumeId, Wait};
 #[derive(Default)]
 pub(super) struct AdmissionState {
     /// The volume that has admitted the rest of the message, or only the next command.
-    admitted_volume: Option<VolumeId>,
+    pub(super) admitted_volume: Option<VolumeId>,
     is_single: bool,
     /// The volume that has counted all operations of the message, so that only bytes are due there.
     counted_volume: Option<VolumeId>,
@@ -33,11 +33,6 @@ pub(super) struct CommandInMessage<'m> {
 }
 
 impl AdmissionState {
-    /// A volume has admitted the message before its first command.
-    pub(super) fn from_message(admitted_volume: Option<VolumeId>) -> Self {
-        Self { admitted_volume, ..Self::default() }
-    }
-
     /// Admits the next command, unless its volume has admitted the message. A message cannot evade a limit with
     /// commands in several tree connects. A refused command waits together with all commands after it.
     pub(super) fn admit(

@@ -71,11 +71,11 @@ pub(super) enum CompoundProgress {
 
 impl Compound {
     pub(super) fn new(sealed_by: Option<Arc<Session>>, admitted_volume: Option<VolumeId>) -> Self {
-        Self {
-            replies: Replies::sealed_by(sealed_by),
-            admission: AdmissionState::from_message(admitted_volume),
-            ..Self::default()
-        }
+        // Filled in place: one is made for each message, and a copy of a part costs more than setting a field.
+        let mut compound = Self::default();
+        compound.replies.sealed_by = sealed_by;
+        compound.admission.admitted_volume = admitted_volume;
+        compound
     }
 
     /// Runs the remaining commands of `message` and appends their replies.
@@ -129,7 +129,7 @@ impl Compound {
         let has_previous = !is_related || previous.ids.is_some();
         let command =
             CommandInMessage { request, remaining: self.remaining(message), position: self.position };
-        let mut cx = RequestContext::new(context, header, &previous);
+        let mut cx = RequestContext::new(context, header, &previous, std::mem::take(&mut self.wait));
         self.prepare(&mut cx, command, buffer);
         let has_room = buffer.len() < COMPOUND_REPLY_BYTES_MAX;
         self.replies.link(buffer);
@@ -185,7 +185,6 @@ impl Compound {
         command: CommandInMessage<'_>,
         buffer: &ReplyBuffer<'_>,
     ) {
-        cx.wait = std::mem::take(&mut self.wait);
         cx.wait.take_early_wakeup();
         cx.wait.memory_bytes = command.remaining.len() + buffer.len();
         cx.is_last = command.request.header.next_command == 0;

@@ -162,8 +162,8 @@ impl Protocol for Smb {
         let admitted_volume = call.admitted_volume;
         match open_message(call, message) {
             Ok(opened) => {
-                let compound = Compound::new(opened.sealing_session(), admitted_volume);
-                self.run_compound(cx, compound, opened.commands(message), &[])
+                let mut compound = Compound::new(opened.sealing_session(), admitted_volume);
+                self.run_compound(cx, &mut compound, opened.commands(message), &[])
             }
             Err(error) => end(cx, error),
         }
@@ -172,9 +172,9 @@ impl Protocol for Smb {
     fn resume(&self, cx: &mut Context<'_, Self>, at: Continuation) -> Progress<Continuation> {
         match at {
             Continuation::Suspended(suspended) => {
-                let SuspendedCall { message, compound, replies, stats, .. } = *suspended;
+                let SuspendedCall { message, mut compound, replies, stats, .. } = *suspended;
                 cx.stats = stats;
-                self.run_compound(cx, compound, &message, &replies)
+                self.run_compound(cx, &mut compound, &message, &replies)
             }
             // The replies have been written.
             Continuation::Replied(_) => Progress::Done,
@@ -250,9 +250,9 @@ impl Protocol for Smb {
             Ok(opened) => opened,
             Err(error) => return end(cx, error),
         };
-        let (plain, compound) =
+        let (plain, mut compound) =
             (opened.commands(message), Compound::new(opened.sealing_session(), admitted_volume));
-        let Some(error) = refusal else { return self.run_compound(cx, compound, plain, &[]) };
+        let Some(error) = refusal else { return self.run_compound(cx, &mut compound, plain, &[]) };
         refuse(compound, &connection, &RequestHeaders::parse(plain).unwrap_or_default(), error, cx.out);
         Progress::Done
     }

@@ -82,10 +82,6 @@ impl<'o> ReplyBuffer<'o> {
 }
 
 impl Replies {
-    pub(super) fn sealed_by(session: Option<Arc<Session>>) -> Self {
-        Self { sealed_by: session, ..Self::default() }
-    }
-
     pub(super) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }

@@ -19,7 +19,7 @@ impl Smb {
     pub(super) fn run_compound(
         &self,
         cx: &mut Context<'_, Self>,
-        compound: Compound,
+        compound: &mut Compound,
         message: &[u8],
         replies_so_far: &[u8],
     ) -> Progress<Continuation> {
@@ -31,7 +31,7 @@ impl Smb {
     fn run_compound_after(
         &self,
         cx: &mut Context<'_, Self>,
-        mut compound: Compound,
+        compound: &mut Compound,
         message: &[u8],
         replies_so_far: &[u8],
         flushes: usize,
@@ -57,19 +57,19 @@ impl Smb {
         let progress = compound.run(&mut context, message, &mut buffer);
         let frame = buffer.frame;
         match progress {
-            CompoundProgress::Done => finish_done(cx, compound.replies, frame, flushes),
+            CompoundProgress::Done => finish_done(cx, &mut compound.replies, frame, flushes),
             CompoundProgress::Disconnected => {
                 buffer.discard();
                 cx.connection.close();
                 Progress::Done
             }
             CompoundProgress::Wait(Wait::Event) => {
-                self.suspend_until_woken(cx, compound, message, frame, flushes)
+                self.suspend_until_woken(cx, std::mem::take(compound), message, frame, flushes)
             }
             CompoundProgress::Wait(Wait::Tokens | Wait::Recall)
                 if cx.pending.added() > flushes && !compound.replies.is_empty() =>
             {
-                send_before_rest(cx, compound, message, frame)
+                send_before_rest(cx, std::mem::take(compound), message, frame)
             }
             CompoundProgress::Wait(cause) => {
                 let replies = buffer.replies().to_vec();
@@ -77,7 +77,7 @@ impl Smb {
                 let suspended = SuspendedCall {
                     connection: Arc::clone(connection),
                     message: message.to_vec(),
-                    compound,
+                    compound: std::mem::take(compound),
                     replies,
                     stats: CallStats::default(),
                 };
@@ -175,7 +175,7 @@ impl Smb {
         let Some(ParkedCall { suspended, .. }) = refused else { return Progress::Detached };
         let SuspendedCall { message, mut compound, replies, .. } = *suspended;
         compound.fails_with = Some(NtStatus::SHARING_VIOLATION);
-        self.run_compound_after(cx, compound, &message, &replies, flushes)
+        self.run_compound_after(cx, &mut compound, &message, &replies, flushes)
     }
 }
 
@@ -198,21 +198,21 @@ fn send_before_rest(
 /// Finishes the replies of a compound that is done. They leave at the end of the turn, or after the flushes that they wait for.
 fn finish_done(
     cx: &mut Context<'_, Smb>,
-    mut replies: Replies,
+    replies: &mut Replies,
     frame: usize,
     flushes: usize,
 ) -> Progress<Continuation> {
     let is_flushed = cx.pending.added() == flushes;
     let out = cx.out.bytes();
     if is_flushed
-        && replies.finish_unsigned(&mut cx.memory.unsigned, ReplyBuffer::resume(out, frame, &replies))
+        && replies.finish_unsigned(&mut cx.memory.unsigned, ReplyBuffer::resume(out, frame, replies))
     {
         return Progress::Done;
     }
-    replies.finish(ReplyBuffer::resume(out, frame, &replies));
+    replies.finish(ReplyBuffer::resume(out, frame, replies));
     replies.pages.take().into_iter().for_each(|pages| cx.out.push_pipe(pages));
     if !is_flushed {
-        return after_sync(replies, None, None);
+        return after_sync(std::mem::take(replies), None, None);
     }
     if !replies.guards.is_empty() {
         // A break of a cache that these replies grant must follow them.
