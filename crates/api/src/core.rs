@@ -125,7 +125,7 @@ impl Call {
                 && !tags.contains(&now.etag())
             {
                 let detail =
-                    format!("it is at version {} now, not at that of If-Match: look again", now.etag());
+                    format!("its version is {}, which If-Match does not name: read it again", now.etag());
                 return Err(Problem::stale(detail).into());
             }
             tries -= 1;
@@ -145,7 +145,7 @@ impl Call {
                 return Ok(None);
             }
             let malformed =
-                || Problem::malformed("If-Match; allowed: tags as in ETag, with commas between them, or *");
+                || Problem::malformed("If-Match; allowed: tags from ETag, separated by commas, or *");
             all.extend(tags(line).ok_or_else(malformed)?);
         }
         let has_condition = self.request.headers.contains_key(IF_MATCH);

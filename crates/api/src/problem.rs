@@ -28,15 +28,15 @@ impl From<Error> for Failure {
 pub(crate) fn problem_of(error: Error) -> Problem {
     let (status, word, title) = match &error {
         Error::NotFound { .. } => (StatusCode::NOT_FOUND, "not-found", "There is no such thing"),
-        Error::Conflict { .. } => (StatusCode::CONFLICT, "conflict", "There is another thing of that name"),
+        Error::Conflict { .. } => (StatusCode::CONFLICT, "conflict", "The name is in use"),
         Error::Invalid { .. } => {
             (StatusCode::UNPROCESSABLE_ENTITY, "invalid", "The request asks for what cannot be")
         }
         Error::Refused(_) => {
-            (StatusCode::UNPROCESSABLE_ENTITY, "refused", "The service level does not have it")
+            (StatusCode::UNPROCESSABLE_ENTITY, "refused", "The service level does not allow it")
         }
-        Error::ShareInUse { .. } => (StatusCode::CONFLICT, "taken", "The path is another volume's"),
-        Error::NumberInUse { .. } => (StatusCode::CONFLICT, "number-taken", "The number is another's"),
+        Error::ShareInUse { .. } => (StatusCode::CONFLICT, "taken", "Another volume uses the path"),
+        Error::NumberInUse { .. } => (StatusCode::CONFLICT, "number-taken", "The number is in use"),
         Error::Version { .. } => return Problem::stale(error.to_string()),
         Error::Busy { .. } => (StatusCode::CONFLICT, "busy", "Clients use the volume"),
         Error::InUse { .. } => (StatusCode::CONFLICT, "in-use", "There are volumes in the pool"),

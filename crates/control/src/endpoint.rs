@@ -33,7 +33,7 @@ pub(crate) fn check_endpoints(endpoints: &[IpAddr]) -> Result<()> {
             return Err(Error::invalid(format!("the endpoint {address}"), allowed));
         }
         if endpoints[..place].contains(address) {
-            return Err(Error::invalid(format!("the endpoint {address} twice"), "each address once"));
+            return Err(Error::invalid(format!("the endpoint {address}, given twice"), "each address once"));
         }
     }
     Ok(())
@@ -74,7 +74,7 @@ mod tests {
             assert!(error.contains("allowed: the address of one machine"), "{bad}: {error}");
         }
         assert!(
-            check(&["10.1.0.5", "10.1.0.6", "10.1.0.5"]).unwrap_err().to_string().contains("10.1.0.5 twice")
+            check(&["10.1.0.5", "10.1.0.6", "10.1.0.5"]).unwrap_err().to_string().contains("10.1.0.5, given twice")
         );
         let many: Vec<IpAddr> = (1..=17).map(|last| IpAddr::from([10, 0, 0, last])).collect();
         assert!(check_endpoints(&many).unwrap_err().to_string().contains("at most 16"));

@@ -123,7 +123,7 @@ impl fmt::Display for Error {
             }
             Self::Version { kind, name, wanted, found } => write!(
                 f,
-                "the {kind} {name} is at version {found}, not at {wanted}: somebody else changed it, look again"
+                "the {kind} {name} is at version {found}, not {wanted}: another request changed it; read it again"
             ),
             Self::Busy { volume, clients } => {
                 write!(
@@ -139,7 +139,7 @@ impl fmt::Display for Error {
                 )
             }
             Self::Changing { volume, state } => {
-                write!(f, "the volume {volume} is {state}: wait until that is done")
+                write!(f, "the volume {volume} is {state}: retry when the operation ends")
             }
             Self::BelowUse { volume, used, wanted } => write!(
                 f,

@@ -110,8 +110,8 @@ pub(crate) fn check_volume(pool: &Pool, volume: &Volume) -> Result<()> {
 fn level_of(pool: &Pool, volume: &Volume) -> Result<Level> {
     let Some(level) = volume.level else { return Ok(pool.level) };
     if pool.level.info().provider != Provider::Plimsoll {
-        let what = format!("a level of its own, {level}, for a volume in a pool of {}", pool.level);
-        return Err(Error::invalid(what, "the pool's level: leave it out"));
+        let what = format!("a separate level {level} for a volume in a pool of {}", pool.level);
+        return Err(Error::invalid(what, "no level: the volume uses the pool's level"));
     }
     let info = level.info();
     if info.owner == Owner::Pool || info.is_instance {
@@ -125,7 +125,7 @@ fn check_protocols(level: Level, protocols: Protocols) -> Result<()> {
     let info = level.info();
     let possible: Protocols = info.protocols.iter().copied().collect();
     if protocols.is_empty() || !possible.include(protocols) {
-        let what = format!("{level}: a volume over the protocols \"{protocols}\"");
+        let what = format!("{level}: a volume with the protocols \"{protocols}\"");
         return Err(Error::invalid(what, format!("one or more of {possible}")));
     }
     let has_smb = protocols.contains(Protocol::Smb);
@@ -140,7 +140,8 @@ fn check_security_style(volume: &Volume) -> Result<()> {
     match volume.security_style {
         SecurityStyle::Ntfs if !volume.protocols.contains(Protocol::Smb) => Err(Error::invalid(
             format!(
-                "the security style ntfs for a volume over \"{}\": its access control lists are changed over SMB",
+                "the security style ntfs for a volume with the protocols \"{}\": only SMB clients can change \
+                 access control lists",
                 volume.protocols
             ),
             "the security style unix, or SMB among the protocols",
@@ -181,7 +182,7 @@ fn check_rules(level: Level, volume: &Volume) -> Result<()> {
     let first = all_squashed.next();
     let cannot_write = first.is_some_and(|rule| rule.access != Access::ReadWrite);
     if info.provider == Provider::Gcnv && (cannot_write || all_squashed.next().is_some()) {
-        let what = format!("{level}: rules that squash everybody");
+        let what = format!("{level}: rules that squash all users");
         return Err(Error::invalid(what, "one such rule, for reading and writing"));
     }
     Ok(())
@@ -221,7 +222,7 @@ pub(crate) fn check_move(from: Level, to: Level) -> Result<()> {
             }
             _ => "between gcnv/premium and gcnv/extreme".to_owned(),
         },
-        Provider::Filestore => "an instance is its own pool and stays there".to_owned(),
+        Provider::Filestore => "an instance stays in its own pool".to_owned(),
     };
     Err(Error::invalid(format!("moving a volume from a pool of {from} to one of {to}"), allowed))
 }

@@ -24,7 +24,8 @@ impl Service {
         let mut state = self.state();
         state.totals = PoolTotals::of(volumes.iter());
         let known: HashSet<VolumeId> = volumes.iter().map(|volume| volume.id).collect();
-        let stored = self.dependencies.provisioner.list().map_err(Error::storage("list what is there"))?;
+        let stored =
+            self.dependencies.provisioner.list().map_err(Error::storage("list the stored volumes"))?;
         let orphans = stored.into_iter().filter(|id| !known.contains(id));
         state.startup_warnings.extend(orphans.map(|volume| Warning::OrphanedStorage { volume }));
         state.hosts.learn(self.look_up(volumes.iter().flat_map(|volume| &volume.rules)));

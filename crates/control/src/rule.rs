@@ -162,9 +162,9 @@ impl std::str::FromStr for Clients {
 
     /// Parses addresses, ranges and host names separated by commas.
     fn from_str(text: &str) -> Result<Self, Error> {
-        let no_clients = || Error::invalid("a rule for no clients", "addresses, ranges or host names");
+        let no_clients = || Error::invalid("a rule without clients", "addresses, ranges or host names");
         if text.len() > CLIENTS_BYTES_MAX {
-            let what = format!("a rule with {} bytes of clients", text.len());
+            let what = format!("a list of clients with {} bytes", text.len());
             return Err(Error::invalid(what, format!("at most {CLIENTS_BYTES_MAX}")));
         }
         let each = text.split(',').map(|part| part.trim().parse()).collect::<Result<Vec<_>, _>>();

@@ -125,7 +125,7 @@ impl SmbAssignment {
     pub fn new(name: &str, word: &str) -> Result<Self, Error> {
         let setting = SMB_SETTINGS.iter().find(|setting| setting.name == name).ok_or_else(|| {
             let names: Vec<&str> = SMB_SETTINGS.iter().map(|setting| setting.name).collect();
-            let allowed = format!("one of {}, and = with its value, as in signing=off", names.join(", "));
+            let allowed = format!("NAME=VALUE, such as signing=off; names: {}", names.join(", "));
             Error::invalid(format!("the SMB setting {name:?}"), allowed)
         })?;
         let value = setting.parse(word);

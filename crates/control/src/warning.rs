@@ -93,7 +93,7 @@ impl fmt::Display for Warning {
                 let disk = if disk.0 >> 30 > 0 { Bytes(disk.0 >> 30 << 30) } else { *disk };
                 write!(
                     f,
-                    "the pools promise {promised} together, the disk has {disk}: it may be full before they are"
+                    "the pools have {promised} in total, but the disk has only {disk}: the disk may fill up first"
                 )
             }
             Self::OverPool { pool, size, taken } => {
@@ -101,20 +101,21 @@ impl fmt::Display for Warning {
             }
             Self::OrphanedStorage { volume } => write!(
                 f,
-                "there is storage of a volume {:016x} that the store does not know: it is left as it is",
+                "the data directory contains a volume {:016x} that the store does not know; plimsoll does not \
+                 change it",
                 volume.0
             ),
             Self::NotOpened { volume, error } => {
-                write!(f, "the volume {volume} is not served, its storage does not open: {error}")
+                write!(f, "cannot serve the volume {volume}: its storage does not open: {error}")
             }
             Self::NotCounted { volume, error } => write!(
                 f,
-                "the volume {volume} can be read, not changed: its files could not be counted after a crash ({error}), \
-                 the log says more; it is tried again every minute"
+                "the volume {volume} is read-only: counting its files after a crash failed ({error}); \
+                 plimsoll tries again every minute, see the log"
             ),
             Self::Unfinished { volume, reason } => write!(
                 f,
-                "a change of the volume {volume} is not finished and is tried again at the next start: {reason}"
+                "a change of the volume {volume} did not finish; plimsoll tries again at the next start: {reason}"
             ),
             Self::NoRules { volume } => {
                 write!(f, "nobody may mount the volume {volume}: it has no export rule, add one")
@@ -143,7 +144,7 @@ impl fmt::Display for Warning {
             ),
             Self::UnknownHost { volume, host, reason, has_addresses } => {
                 let meanwhile =
-                    if *has_addresses { "its last known addresses hold" } else { "its rule lets nobody in" };
+                    if *has_addresses { "its last known addresses stay valid" } else { "its rule admits no client" };
                 write!(
                     f,
                     "the host {host} in a rule of the volume {volume} was not found, {meanwhile}: {reason}"

@@ -71,7 +71,7 @@ impl std::str::FromStr for WindowsName {
         if domain.is_none_or(is_good) && is_good(name) {
             Ok(Self { domain: domain.map(str::to_owned), name: name.to_owned() })
         } else {
-            Err(format!("{text:?} cannot be the name of a Windows user; allowed is {}", Self::ALLOWED))
+            Err(format!("{text:?} is not a valid name of a Windows user; allowed: {}", Self::ALLOWED))
         }
     }
 }
@@ -175,7 +175,7 @@ mod tests {
         }
         for bad in ["", r"\a", r"a\", r"a\b\c", "a@b", " a", "a\n", "a:b", &"x".repeat(65)] {
             let error = bad.parse::<WindowsName>().unwrap_err();
-            assert!(error.contains(r"allowed is a name or DOMAIN\name"), "{error}");
+            assert!(error.contains(r"allowed: a name or DOMAIN\name"), "{error}");
         }
     }
 

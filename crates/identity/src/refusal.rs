@@ -33,8 +33,8 @@ pub struct Malformed(&'static str);
 
 impl Malformed {
     pub(crate) const DER: Self = Self("a DER element is truncated or unexpected");
-    pub(crate) const SPNEGO: Self = Self("this is not the expected SPNEGO token");
-    pub(crate) const NTLM: Self = Self("this is not the expected NTLM message");
+    pub(crate) const SPNEGO: Self = Self("the SPNEGO token is not the expected one");
+    pub(crate) const NTLM: Self = Self("the NTLM message is not the expected one");
     pub(crate) const FIELD: Self = Self("a field of an NTLM message is too long or outside of the message");
     pub(crate) const NAME: Self = Self("a name is not valid UTF-16");
     pub(crate) const RESPONSE: Self = Self("the NTLMv2 response is truncated or has invalid contents");

@@ -80,7 +80,7 @@ impl fmt::Display for NotMapped {
         let Self { name, domain } = self;
         write!(
             f,
-            "the user {name:?} of the domain {domain:?} has no user here: no rule, no user of this name, no default user"
+            "no local user for {name:?} of the domain {domain:?}: no rule, no user with this name, no default user"
         )
     }
 }

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 pub(super) fn merged<T: Serialize + DeserializeOwned>(patch: &Merge<T>, now: &T) -> Result<T, Error> {
     patch.applied(now).map_err(|error| Error::Invalid {
         what: format!("the settings after the change: {error}"),
-        allowed: "settings that fit together".to_owned(),
+        allowed: "consistent settings".to_owned(),
     })
 }
 
@@ -23,7 +23,7 @@ impl FromBody<PoolSettings> for envelope::PoolSettings {
             (None, Some(each)) => Some(ProvisionedIops::PerTib(Iops(each))),
             (Some(_), Some(_)) => {
                 return Err(Error::Invalid {
-                    what: "operations_per_second and operations_per_second_per_tib together".to_owned(),
+                    what: "both operations_per_second and operations_per_second_per_tib".to_owned(),
                     allowed: "one of them".to_owned(),
                 });
             }

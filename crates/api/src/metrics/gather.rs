@@ -142,12 +142,13 @@ fn reads(document: &mut Document, volumes: &[VolumeFigures]) {
     let families: [(&str, &str, Of); 2] = [
         (
             "plimsoll_volume_reads_from_memory_total",
-            "READs whose data was in memory, also what was read ahead; none where the file system cannot tell.",
+            "READs served from memory, including read-ahead; no series if the file system cannot tell.",
             |reads| reads.from_memory,
         ),
         (
             "plimsoll_volume_reads_from_storage_total",
-            "READs that waited for the storage, for some of their data at least; none where the file system cannot tell.",
+            "READs that waited for storage for at least a part of their data; no series if the file system \
+             cannot tell.",
             |reads| reads.from_storage,
         ),
     ];
@@ -189,26 +190,26 @@ fn endpoints(document: &mut Document, core: &Core, volumes: &[VolumeFigures]) {
         }
     };
     let help = format!(
-        "Connections at an endpoint of a volume that had an answer from it in the last {} seconds.",
+        "Connections at an endpoint that its volume answered in the last {} seconds.",
         RECENT_USE.as_secs()
     );
     let mut family = document.gauge("plimsoll_volume_endpoint_connections", &help);
     each(&mut family, &|shown, at| shown.connections.get(at).copied().unwrap_or_default());
     let failures = core.service.not_listening();
-    let help = "Whether a volume is served at an endpoint of it.";
+    let help = "Whether the service listens at an endpoint of a volume.";
     let mut family = document.gauge("plimsoll_volume_endpoint_up", help);
     each(&mut family, &|_, at| usize::from(!failures.contains_key(at)));
 }
 
 fn throttling(document: &mut Document, volumes: &[VolumeFigures]) {
     let name = "plimsoll_volume_throttled_operations_total";
-    let mut calls = document.counter(name, "Operations that had to wait for a limit.");
+    let mut calls = document.counter(name, "Operations delayed by a limit.");
     each(&mut calls, volumes, |shown, kind| shown.throttled.calls[kind.index()]);
     let name = "plimsoll_volume_throttle_seconds_total";
-    let mut waited = document.counter(name, "Time that operations waited for a limit.");
+    let mut waited = document.counter(name, "Total delay of operations by a limit.");
     each(&mut waited, volumes, |shown, kind| Seconds(shown.throttled.waited[kind.index()].0));
     let name = "plimsoll_volume_waiting_operations";
-    let mut waiting = document.gauge(name, "Operations that wait for a limit now.");
+    let mut waiting = document.gauge(name, "Operations now waiting for a limit.");
     for shown in volumes {
         waiting.sample(&[("volume", shown.volume.name.as_str())], shown.waiting);
     }
@@ -261,8 +262,10 @@ fn capacity(document: &mut Document, volumes: &[VolumeFigures]) {
     type Value = fn(&VolumeFigures) -> Option<u64>;
     let families: [(&str, &str, Value); 4] = [
         ("plimsoll_volume_capacity_bytes", "What a volume may hold.", |shown| Some(shown.volume.size.0)),
-        ("plimsoll_volume_used_bytes", "What a volume holds.", |shown| Some(shown.usage.bytes)),
-        ("plimsoll_volume_files", "Files that a volume may hold; any if missing.", |shown| shown.files_max),
+        ("plimsoll_volume_used_bytes", "Used bytes of a volume.", |shown| Some(shown.usage.bytes)),
+        ("plimsoll_volume_files", "Maximum number of files of a volume; unlimited if missing.", |shown| {
+            shown.files_max
+        }),
         ("plimsoll_volume_files_used", "Files and directories in a volume.", |shown| Some(shown.usage.files)),
     ];
     for (name, help, value) in families {
@@ -295,8 +298,8 @@ fn pooled(document: &mut Document, pools: &[Pool], volumes: &[VolumeFigures]) ->
     type Value<'a> = &'a dyn Fn(&Pool) -> u64;
     let families: [(&str, &str, Value<'_>); 4] = [
         ("plimsoll_pool_capacity_bytes", "What a pool's volumes may have together.", &|pool| pool.size.0),
-        ("plimsoll_pool_allocated_bytes", "What a pool's volumes have together.", &|pool| of(pool).1),
-        ("plimsoll_pool_used_bytes", "What a pool's volumes hold together.", &|pool| of(pool).2),
+        ("plimsoll_pool_allocated_bytes", "Total size of a pool's volumes.", &|pool| of(pool).1),
+        ("plimsoll_pool_used_bytes", "Used bytes of a pool's volumes.", &|pool| of(pool).2),
         ("plimsoll_pool_volumes", "Volumes of a pool.", &|pool| of(pool).0),
     ];
     for (name, help, value) in families {
@@ -315,7 +318,7 @@ fn pool_limits(document: &mut Document, pools: &[Pool]) -> Result<()> {
         }
     }
     let name = "plimsoll_pool_limit_bytes_per_second";
-    let mut family = document.gauge(name, "Limit that a pool's volumes share; none if missing.");
+    let mut family = document.gauge(name, "Limit that a pool's volumes share; unlimited if missing.");
     for (pool, total) in &shared {
         for (direction, rate) in [("read", total.read), ("write", total.write), ("all", total.combined)] {
             let labels = [("pool", pool.name.as_str()), ("direction", direction)];
@@ -323,7 +326,7 @@ fn pool_limits(document: &mut Document, pools: &[Pool]) -> Result<()> {
         }
     }
     let name = "plimsoll_pool_limit_operations_per_second";
-    let mut family = document.gauge(name, "Limit that a pool's volumes share; none if missing.");
+    let mut family = document.gauge(name, "Limit that a pool's volumes share; unlimited if missing.");
     for (pool, total) in &shared {
         let rates = [("read", total.read_iops), ("write", total.write_iops), ("all", total.combined_iops)];
         for (direction, rate) in rates {
@@ -339,7 +342,7 @@ fn plane(document: &mut Document, core: &Core) {
     let spilled = "Bytes of calls that have not come whole and lie outside of receive buffers.";
     let gauges = [
         ("plimsoll_connections", "Connections of clients.", stats.connections),
-        ("plimsoll_connections_max", "Connections of clients at most.", stats.connections_max),
+        ("plimsoll_connections_max", "Maximum number of client connections.", stats.connections_max),
         ("plimsoll_queued_bytes", "Bytes of calls that wait for a limit.", stats.queued_bytes),
         ("plimsoll_unread_bytes", "Bytes of replies that clients have not read.", stats.unread_bytes),
         ("plimsoll_spilled_bytes", spilled, stats.spilled_bytes),
@@ -348,7 +351,7 @@ fn plane(document: &mut Document, core: &Core) {
         document.gauge(name, help).sample(&[], value);
     }
     let waiting: u64 = core.plane.clients().iter().map(|client| client.waiting).sum();
-    let help = "Calls that wait for storage, for a flush or for a limit. Long ones count as several.";
+    let help = "Calls that wait for storage, a flush or a limit. A long call counts several times.";
     document.gauge("plimsoll_waiting_calls", help).sample(&[], waiting);
     nfs_calls(document, core);
     nfs4(document, core);
@@ -356,11 +359,11 @@ fn plane(document: &mut Document, core: &Core) {
     let name = "plimsoll_handle_cache_hits_total";
     document.counter(name, "File handles that were remembered.").sample(&[], stats.handle_hits);
     let name = "plimsoll_handle_cache_misses_total";
-    document.counter(name, "File handles that had to be looked up.").sample(&[], stats.handle_misses);
+    document.counter(name, "File handles missing from the cache.").sample(&[], stats.handle_misses);
     let help = "Panics that were caught; what was being done was given up.";
     document.counter("plimsoll_panics_total", help).sample(&[], stats.panics);
     let labels = [("version", env!("CARGO_PKG_VERSION"))];
-    document.gauge("plimsoll_build_info", "What is running; always 1.").sample(&labels, 1);
+    document.gauge("plimsoll_build_info", "Version of the service; always 1.").sample(&labels, 1);
 }
 
 /// Calls by version.
@@ -371,7 +374,8 @@ fn nfs_calls(document: &mut Document, core: &Core) {
     for version in &counted {
         calls.sample(&[("protocol", name(version.protocol))], version.calls);
     }
-    let help = "Operations of NFS that were asked for, NFSv4's in compounds; none of those that never were.";
+    let help = "Requested NFS operations; each operation of an NFSv4 compound counts. Operations without \
+        requests have no series.";
     let mut operations = document.counter("plimsoll_nfs_operations_total", help);
     for version in &counted {
         for (operation, count) in &version.operations {
@@ -385,13 +389,13 @@ fn smb(document: &mut Document, core: &Core) {
     let Some(served) = core.plane.smb() else { return };
     let gauges = [
         ("plimsoll_smb_connections", "Connections of SMB clients.", served.connections),
-        ("plimsoll_smb_sessions", "Users who are logged in over SMB.", served.sessions),
-        ("plimsoll_smb_open_files", "Files and pipes that SMB clients have open.", served.opens),
+        ("plimsoll_smb_sessions", "SMB sessions.", served.sessions),
+        ("plimsoll_smb_open_files", "Open files and pipes of SMB clients.", served.opens),
     ];
     for (name, help, value) in gauges {
         document.gauge(name, help).sample(&[], value);
     }
-    let help = "Logins over SMB that were refused.";
+    let help = "Refused SMB logins.";
     document.counter("plimsoll_smb_refused_logins_total", help).sample(&[], served.refused_logins);
 }
 
@@ -404,10 +408,8 @@ fn nfs4(document: &mut Document, core: &Core) {
     let gauges: [(_, _, Count); 5] = [
         ("plimsoll_nfs4_clients", "Clients of NFSv4, connected or not.", |_| 1),
         ("plimsoll_nfs4_sessions", "Sessions of NFSv4 clients.", |client| client.sessions),
-        ("plimsoll_nfs4_open_files", "Files that NFSv4 clients have open.", |client| client.opens),
-        ("plimsoll_nfs4_locked_ranges", "Byte ranges that NFSv4 clients have locked.", |client| {
-            client.ranges
-        }),
+        ("plimsoll_nfs4_open_files", "Open files of NFSv4 clients.", |client| client.opens),
+        ("plimsoll_nfs4_locked_ranges", "Locked byte ranges of NFSv4 clients.", |client| client.ranges),
         ("plimsoll_nfs4_delegations", "Delegations of NFSv4 clients.", |client| client.delegations),
     ];
     for (name, help, value) in gauges {
@@ -425,9 +427,9 @@ fn process(document: &mut Document, process: Process) {
     let number = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
     let gauges = [
         ("process_open_fds", "Open descriptors.", process.open_descriptors.map(number)),
-        ("process_max_fds", "Descriptors at most.", process.descriptors_max),
-        ("process_resident_memory_bytes", "Memory in use.", process.resident_bytes),
-        ("process_virtual_memory_bytes", "Addresses in use.", process.virtual_bytes),
+        ("process_max_fds", "Maximum number of descriptors.", process.descriptors_max),
+        ("process_resident_memory_bytes", "Resident memory.", process.resident_bytes),
+        ("process_virtual_memory_bytes", "Virtual memory.", process.virtual_bytes),
         ("process_threads", "Threads.", process.threads),
     ];
     for (name, help, value) in gauges {

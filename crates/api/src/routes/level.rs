@@ -49,7 +49,7 @@ fn one(call: &Call, asked: LevelQuery, _: NoBody) -> Result<Json<LevelLimits>> {
         let is_asked = asked != LevelQuery::default();
         return if is_asked {
             let what = "settings without size_bytes".to_owned();
-            Err(control::Error::Invalid { what, allowed: "both, or none".to_owned() }.into())
+            Err(control::Error::Invalid { what, allowed: "both, or neither".to_owned() }.into())
         } else {
             Ok(Json(LevelLimits { level: level.into(), pool: None, volume: None }))
         };

@@ -49,7 +49,7 @@ pub(super) fn page_of<T, K: Ord + std::fmt::Display + std::str::FromStr>(
 pub(super) fn bad_page_token() -> Failure {
     control::Error::Invalid {
         what: "the query: this page_token".to_owned(),
-        allowed: "next_page_token of the part before".to_owned(),
+        allowed: "the next_page_token of the previous page".to_owned(),
     }
     .into()
 }

@@ -94,7 +94,7 @@ impl From<Conflict> for Error {
     fn from(conflict: Conflict) -> Self {
         let allowed = match &conflict {
             Conflict::DuplicateName(_) => "a name that differs by more than case".to_owned(),
-            Conflict::DuplicateId(_) => "a number that nobody has".to_owned(),
+            Conflict::DuplicateId(_) => "an unused number".to_owned(),
             Conflict::OutOfRange(_) => format!("numbers from 1 to {ID_MAX}; 0 for a primary group too"),
             Conflict::UnknownUser(_) => "a user of this service".to_owned(),
             Conflict::ShadowedUser(_) => "DOMAIN\\NAME, or a name that no other user has".to_owned(),

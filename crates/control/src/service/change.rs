@@ -91,7 +91,7 @@ impl Service {
         check_root(&new.root)?;
         check_endpoints(&new.endpoints)?;
         if old.settings.large != new.settings.large {
-            let what = format!("the volume {} made large, or large no more", old.name);
+            let what = format!("changing whether the volume {} is large", old.name);
             return Err(Error::invalid(what, "what it was made as"));
         }
         if old.pool_row != new.pool_row {

@@ -139,8 +139,8 @@ fn add(store: &Connection, group: &Group, user: &User) -> Result<()> {
 /// Refuses more memberships than [`crate::user::MEMBERSHIPS_MAX`].
 fn check_memberships(store: &Connection, further: usize) -> Result<()> {
     if store::group::memberships(store)? + further > MEMBERSHIPS_MAX {
-        let allowed = format!("at most {MEMBERSHIPS_MAX} memberships of all users in all groups");
-        return Err(Error::invalid("a further member", allowed));
+        let allowed = format!("at most {MEMBERSHIPS_MAX} memberships in total");
+        return Err(Error::invalid("another member", allowed));
     }
     Ok(())
 }

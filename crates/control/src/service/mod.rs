@@ -228,7 +228,7 @@ impl Service {
             warnings.push(Warning::UnreadablePasswords { users: unreadable_passwords, key });
         }
         let promised = Bytes(pools.iter().fold(0_u64, |sum, (pool, _)| sum.saturating_add(pool.size.0)));
-        let room = self.dependencies.provisioner.room().map_err(Error::storage("say how large it is"))?;
+        let room = self.dependencies.provisioner.room().map_err(Error::storage("report its size"))?;
         if room.is_full() {
             warnings.push(Warning::DiskFull);
         }

@@ -27,7 +27,7 @@ impl Service {
                 return Err(Error::Conflict { kind: Kind::Token, name: name.to_string(), differs });
             }
             if tokens.len() >= TOKENS_MAX {
-                return Err(Error::invalid("a further token", format!("at most {TOKENS_MAX}: revoke some")));
+                return Err(Error::invalid("another token", format!("at most {TOKENS_MAX}: revoke some")));
             }
             store::token::insert(store, &token, &Fingerprint::of(secret.expose()))?;
             self.record(store, context, Verb::Create, (Kind::Token, name.as_str()), role.as_str())

@@ -97,7 +97,7 @@ impl Service {
         let what = format!("a rule for {} with xprtsec {asked}, which no connection has", rule.clients);
         let missing = rule::missing_for(rule.protection);
         let allowed =
-            format!("{}; more, if the service is started with {missing}", rule::protection_word(protection));
+            format!("{}; for more, start the service with {missing}", rule::protection_word(protection));
         Err(Error::invalid(what, allowed))
     }
 
@@ -144,7 +144,7 @@ impl Service {
             Ok(served) => served,
             Err(error) => {
                 self.state().meters.forget(volume.id);
-                let error = Error::storage(format!("make the volume {}", volume.name))(error);
+                let error = Error::storage(format!("create the volume {}", volume.name))(error);
                 self.undo_create(volume, operation, &error)?;
                 return Err(error);
             }
@@ -270,7 +270,7 @@ impl Service {
         self.dependencies
             .provisioner
             .usage(id)
-            .map_err(Error::storage(format!("say what the volume {name} holds")))
+            .map_err(Error::storage(format!("report the usage of the volume {name}")))
     }
 
     pub fn set_rules(
@@ -298,7 +298,7 @@ pub(super) fn check_addresses(store: &Connection) -> Result<()> {
     if count <= ADDRESSES_MAX {
         return Ok(());
     }
-    let what = format!("{count} addresses that are endpoints of volumes");
+    let what = format!("{count} endpoint addresses");
     Err(Error::invalid(what, format!("at most {ADDRESSES_MAX} for all volumes together")))
 }
 

@@ -51,14 +51,15 @@ impl fmt::Display for StoreError {
             Self::Held(path) => {
                 write!(f, "{} is in use: another plimsoll serves from this data directory", path.display())
             }
-            Self::Foreign(path) => write!(f, "{} is no store of plimsoll's", path.display()),
+            Self::Foreign(path) => write!(f, "{} is not a plimsoll store", path.display()),
             Self::Newer { path, found, known } => write!(
                 f,
-                "{} was written by a later plimsoll (tables of version {found}, this one knows {known}): use that one",
+                "a later plimsoll wrote {} (tables of version {found}; this plimsoll supports {known}): use \
+                 the later one",
                 path.display()
             ),
             Self::Exposed { path, why } => {
-                write!(f, "cannot trust {}, which says who may mount what: {why}", path.display())
+                write!(f, "cannot trust {}, which contains the export rules: {why}", path.display())
             }
             Self::Full(path) => write!(
                 f,
@@ -72,7 +73,7 @@ impl fmt::Display for StoreError {
             Self::KeyLength { path, found, wanted } => {
                 write!(f, "the key {} has {found} bytes instead of {wanted}", path.display())
             }
-            Self::Cipher => f.write_str("a password could not be sealed"),
+            Self::Cipher => f.write_str("cannot seal a password"),
             Self::File(path, error) => write!(f, "the store's file {}: {error}", path.display()),
             Self::Sqlite(error) => write!(f, "the store failed: {error}"),
         }

@@ -229,7 +229,7 @@ fn at(path: &Path, error: crate::Error) -> crate::Error {
 
 /// A value that this version does not know, though it wrote the tables: the file is damaged.
 pub(crate) fn unreadable(column: &'static str, text: impl fmt::Display) -> rusqlite::Error {
-    let error = format!("{text} means nothing in the column {column}");
+    let error = format!("unknown value {text} in the column {column}");
     rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, error.into())
 }
 

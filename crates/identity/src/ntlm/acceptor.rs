@@ -64,7 +64,7 @@ impl PendingChallenge {
             return self.anonymous(authority, &authenticate);
         }
         if !authenticate.flags.contains(REQUIRED) {
-            return Err(Refusal::Weak("the client withdraws what it offered"));
+            return Err(Refusal::Weak("the client withdraws a flag that it offered"));
         }
         let response = Ntlmv2Response::parse(authenticate.nt)?;
         let (identity, base) = self.verify_proof(authority, &authenticate, &response)?;

@@ -22,7 +22,7 @@ pub(crate) struct Ntlmv2Response<'a> {
 impl<'a> Ntlmv2Response<'a> {
     pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self, Refusal> {
         if bytes.len() == NTLMV1_RESPONSE_BYTES {
-            return Err(Refusal::Weak("the response is that of NTLMv1"));
+            return Err(Refusal::Weak("the client sent an NTLMv1 response"));
         }
         let (proof, temp) = bytes.split_first_chunk::<PROOF_BYTES>().ok_or(Malformed::RESPONSE)?;
         let (head, pairs) = temp.split_at_checked(HEADER_BYTES).ok_or(Malformed::RESPONSE)?;

@@ -159,7 +159,7 @@ fn endpoint_that_this_machine_lacks_is_warned_of_and_invalid_ones_are_refused() 
     for (endpoint, reason) in [
         ("0.0.0.0", "the endpoint 0.0.0.0; allowed: the address of one machine"),
         ("224.0.0.1", "the endpoint 224.0.0.1"),
-        ("127.0.0.2,127.0.0.2", "the endpoint 127.0.0.2 twice"),
+        ("127.0.0.2,127.0.0.2", "the endpoint 127.0.0.2, given twice"),
         ("storage-7", "invalid IP address"),
     ] {
         let refused = service.refuses(&["volume", "update", "v1", "--endpoint", endpoint]);
