@@ -242,7 +242,12 @@ impl<T: DeserializeOwned + JsonSchema> Body for Patch<T> {
 
 impl<T: Serialize + JsonSchema> Reply for Json<T> {
     fn describe(generator: &mut SchemaGenerator) -> Vec<ResponseSpec> {
-        vec![ResponseSpec::new(StatusCode::OK, "What was asked for.", generator.subschema_for::<T>(), &[])]
+        vec![ResponseSpec::new(
+            StatusCode::OK,
+            "The requested resource.",
+            generator.subschema_for::<T>(),
+            &[],
+        )]
     }
 
     fn answer(self) -> Result<Answer, Problem> {
@@ -252,7 +257,12 @@ impl<T: Serialize + JsonSchema> Reply for Json<T> {
 
 impl<T: Serialize + JsonSchema> Reply for Tagged<T> {
     fn describe(generator: &mut SchemaGenerator) -> Vec<ResponseSpec> {
-        vec![ResponseSpec::new(StatusCode::OK, "As it is now.", generator.subschema_for::<T>(), &["ETag"])]
+        vec![ResponseSpec::new(
+            StatusCode::OK,
+            "The current state.",
+            generator.subschema_for::<T>(),
+            &["ETag"],
+        )]
     }
 
     fn answer(self) -> Result<Answer, Problem> {
@@ -265,10 +275,10 @@ impl<T: Serialize + JsonSchema> Reply for Tagged<T> {
 impl<T: Serialize + JsonSchema> Reply for Created<T> {
     fn describe(generator: &mut SchemaGenerator) -> Vec<ResponseSpec> {
         let schema = generator.subschema_for::<T>();
-        let there = "It was there already, as asked for; nothing changed.";
+        let there = "An identical resource exists; nothing changed.";
         vec![
             ResponseSpec::new(StatusCode::OK, there, schema.clone(), &["Location", "ETag"]),
-            ResponseSpec::new(StatusCode::CREATED, "It has been made.", schema, &["Location", "ETag"]),
+            ResponseSpec::new(StatusCode::CREATED, "Created.", schema, &["Location", "ETag"]),
         ]
     }
 
@@ -284,7 +294,7 @@ impl<T: Serialize + JsonSchema> Reply for Created<T> {
 impl<T: Serialize + JsonSchema> Reply for CreatedNew<T> {
     fn describe(generator: &mut SchemaGenerator) -> Vec<ResponseSpec> {
         let schema = generator.subschema_for::<T>();
-        vec![ResponseSpec::new(StatusCode::CREATED, "It has been made.", schema, &["Location"])]
+        vec![ResponseSpec::new(StatusCode::CREATED, "Created.", schema, &["Location"])]
     }
 
     fn answer(self) -> Result<Answer, Problem> {

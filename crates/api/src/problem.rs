@@ -27,11 +27,9 @@ impl From<Error> for Failure {
 /// Returns an error of management as a problem: the one place that chooses its status.
 pub(crate) fn problem_of(error: Error) -> Problem {
     let (status, word, title) = match &error {
-        Error::NotFound { .. } => (StatusCode::NOT_FOUND, "not-found", "There is no such thing"),
+        Error::NotFound { .. } => (StatusCode::NOT_FOUND, "not-found", "Not found"),
         Error::Conflict { .. } => (StatusCode::CONFLICT, "conflict", "The name is in use"),
-        Error::Invalid { .. } => {
-            (StatusCode::UNPROCESSABLE_ENTITY, "invalid", "The request asks for what cannot be")
-        }
+        Error::Invalid { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "invalid", "Invalid value"),
         Error::Refused(_) => {
             (StatusCode::UNPROCESSABLE_ENTITY, "refused", "The service level does not allow it")
         }
@@ -39,9 +37,9 @@ pub(crate) fn problem_of(error: Error) -> Problem {
         Error::NumberInUse { .. } => (StatusCode::CONFLICT, "number-taken", "The number is in use"),
         Error::Version { .. } => return Problem::stale(error.to_string()),
         Error::Busy { .. } => (StatusCode::CONFLICT, "busy", "Clients use the volume"),
-        Error::InUse { .. } => (StatusCode::CONFLICT, "in-use", "There are volumes in the pool"),
+        Error::InUse { .. } => (StatusCode::CONFLICT, "in-use", "The pool contains volumes"),
         Error::Changing { .. } => (StatusCode::CONFLICT, "changing", "Another change is not finished"),
-        Error::BelowUse { .. } => (StatusCode::CONFLICT, "below-use", "The volume holds more"),
+        Error::BelowUse { .. } => (StatusCode::CONFLICT, "below-use", "The volume contains more data"),
         Error::PoolFull { .. } => (StatusCode::CONFLICT, "pool-full", "Not enough space in the pool"),
         Error::Store(StoreError::Full(_)) | Error::Storage { error: FsError::NoSpace, .. } => {
             (StatusCode::INSUFFICIENT_STORAGE, "disk-full", "The disk is full")

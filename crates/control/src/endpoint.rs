@@ -74,7 +74,10 @@ mod tests {
             assert!(error.contains("allowed: the address of one machine"), "{bad}: {error}");
         }
         assert!(
-            check(&["10.1.0.5", "10.1.0.6", "10.1.0.5"]).unwrap_err().to_string().contains("10.1.0.5, given twice")
+            check(&["10.1.0.5", "10.1.0.6", "10.1.0.5"])
+                .unwrap_err()
+                .to_string()
+                .contains("10.1.0.5, given twice")
         );
         let many: Vec<IpAddr> = (1..=17).map(|last| IpAddr::from([10, 0, 0, last])).collect();
         assert!(check_endpoints(&many).unwrap_err().to_string().contains("at most 16"));

@@ -91,7 +91,7 @@ impl ShareName {
         }
         let reserved: String = SMB_SHARE_RESERVED.iter().collect();
         Err(Error::invalid(
-            format!("{:?} cannot name a share of SMB", self.0),
+            format!("{:?} is not a valid name of an SMB share", self.0),
             format!(
                 "1 to {SMB_SHARE_UNITS_MAX} characters without {reserved}, and not IPC$, PIPE or MAILSLOT"
             ),
@@ -116,9 +116,10 @@ fn check(text: &str, what: &str) -> Result<(), Error> {
     let bad = |c: char| c == '/' || c.is_whitespace() || steers_terminal(c);
     if text.is_empty() || text.len() > NAME_BYTES_MAX || text.contains(bad) || text == "." || text == ".." {
         return Err(Error::Invalid {
-            what: format!("{text:?} cannot name {what}"),
+            what: format!("{text:?} is not a valid name of {what}"),
             allowed: format!(
-                "1 to {NAME_BYTES_MAX} bytes without slashes, blanks, and characters that control a terminal or the direction of text"
+                "1 to {NAME_BYTES_MAX} bytes without slashes, blanks, or characters that control a terminal \
+                 or the direction of text"
             ),
         });
     }
@@ -172,7 +173,10 @@ mod tests {
             &"x".repeat(256),
         ] {
             let error = bad.parse::<VolumeName>().unwrap_err().to_string();
-            assert!(error.contains("cannot name a volume") && error.contains("1 to 255 bytes"), "{error}");
+            assert!(
+                error.contains("is not a valid name of a volume") && error.contains("1 to 255 bytes"),
+                "{error}"
+            );
         }
     }
 
@@ -184,7 +188,10 @@ mod tests {
         }
         for bad in ["ipc$", "Pipe", "mailslot", "a:b", "a\\b", "a*", &"x".repeat(81)] {
             let error = share(bad).check_smb().unwrap_err().to_string();
-            assert!(error.contains("cannot name a share of SMB") && error.contains("IPC$"), "{error}");
+            assert!(
+                error.contains("is not a valid name of an SMB share") && error.contains("IPC$"),
+                "{error}"
+            );
         }
         assert_eq!(share("Tools-Ü").folded(), share("tOOLS-ü").folded());
         assert_ne!(share("ß").folded(), share("ss").folded());

@@ -17,7 +17,7 @@ pub(crate) struct Seal(LessSafeKey);
 
 /// The file may not exist yet.
 pub(crate) fn key_file(dir: &Path) -> KeyFile<KEY_BYTES> {
-    KeyFile::new(dir.join(KEY_FILE), "whoever has it and the store can log in as any user")
+    KeyFile::new(dir.join(KEY_FILE), "the key and the store together allow a login as any user")
 }
 
 impl Seal {

@@ -51,7 +51,7 @@ impl Problem {
     /// There is nothing at this path.
     pub fn no_such_path(path: &str) -> Self {
         let detail = format!("there is nothing at {path}; /openapi.json says what there is");
-        Self::new(StatusCode::NOT_FOUND, "not-found", "There is no such thing", detail)
+        Self::new(StatusCode::NOT_FOUND, "not-found", "Not found", detail)
     }
 
     /// A bound on simultaneous work is reached.

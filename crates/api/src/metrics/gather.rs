@@ -116,7 +116,7 @@ fn traffic(document: &mut Document, volumes: &[VolumeFigures]) {
     each(&mut bytes, volumes, |shown, kind| shown.counted[kind.index()].bytes);
     let mut times = document.histogram(
         "plimsoll_volume_operation_seconds",
-        "Time of an operation, from when the call was received to when its reply was sent.",
+        "Time from the arrival of a call to the end of its reply.",
     );
     for shown in volumes {
         for kind in Kind::ALL {
@@ -162,8 +162,7 @@ fn reads(document: &mut Document, volumes: &[VolumeFigures]) {
 }
 
 fn connections(document: &mut Document, volumes: &[VolumeFigures]) {
-    let help =
-        format!("Connections that had an answer from a volume in the last {} seconds.", RECENT_USE.as_secs());
+    let help = format!("Connections that a volume answered in the last {} seconds.", RECENT_USE.as_secs());
     let mut family = document.gauge("plimsoll_volume_connections", &help);
     for shown in volumes {
         family.sample(&[("volume", shown.volume.name.as_str())], shown.connections.values().sum::<usize>());
@@ -175,7 +174,7 @@ fn endpoints(document: &mut Document, core: &Core, volumes: &[VolumeFigures]) {
     for client in core.plane.clients() {
         client.endpoints.iter().for_each(|(at, connections)| *reached.entry(*at).or_default() += connections);
     }
-    let help = "Connections of clients, by the address of the service that they have reached.";
+    let help = "Client connections, by the service's address.";
     let mut family = document.gauge("plimsoll_endpoint_connections", help);
     for (endpoint, connections) in reached {
         family.sample(&[("endpoint", &endpoint.to_string())], connections);
@@ -241,14 +240,14 @@ fn limits(document: &mut Document, volumes: &[VolumeFigures]) {
         ),
     ];
     for (bytes, operations, whose, of) in families {
-        let mut family = document.gauge(bytes, &format!("Limit {whose}; none if missing."));
+        let mut family = document.gauge(bytes, &format!("Limit {whose}; unlimited if missing."));
         for shown in volumes {
             for (direction, bytes, _) in rates(of(&shown.limits)) {
                 let labels = [("volume", shown.volume.name.as_str()), ("direction", direction)];
                 bytes.into_iter().for_each(|bytes| family.sample(&labels, bytes));
             }
         }
-        let mut family = document.gauge(operations, &format!("Limit {whose}; none if missing."));
+        let mut family = document.gauge(operations, &format!("Limit {whose}; unlimited if missing."));
         for shown in volumes {
             for (direction, _, operations) in rates(of(&shown.limits)) {
                 let labels = [("volume", shown.volume.name.as_str()), ("direction", direction)];
@@ -261,7 +260,7 @@ fn limits(document: &mut Document, volumes: &[VolumeFigures]) {
 fn capacity(document: &mut Document, volumes: &[VolumeFigures]) {
     type Value = fn(&VolumeFigures) -> Option<u64>;
     let families: [(&str, &str, Value); 4] = [
-        ("plimsoll_volume_capacity_bytes", "What a volume may hold.", |shown| Some(shown.volume.size.0)),
+        ("plimsoll_volume_capacity_bytes", "Size of a volume.", |shown| Some(shown.volume.size.0)),
         ("plimsoll_volume_used_bytes", "Used bytes of a volume.", |shown| Some(shown.usage.bytes)),
         ("plimsoll_volume_files", "Maximum number of files of a volume; unlimited if missing.", |shown| {
             shown.files_max
@@ -297,7 +296,7 @@ fn pooled(document: &mut Document, pools: &[Pool], volumes: &[VolumeFigures]) ->
     let of = |pool: &Pool| totals.get(pool.name.as_str()).copied().unwrap_or_default();
     type Value<'a> = &'a dyn Fn(&Pool) -> u64;
     let families: [(&str, &str, Value<'_>); 4] = [
-        ("plimsoll_pool_capacity_bytes", "What a pool's volumes may have together.", &|pool| pool.size.0),
+        ("plimsoll_pool_capacity_bytes", "Size of a pool.", &|pool| pool.size.0),
         ("plimsoll_pool_allocated_bytes", "Total size of a pool's volumes.", &|pool| of(pool).1),
         ("plimsoll_pool_used_bytes", "Used bytes of a pool's volumes.", &|pool| of(pool).2),
         ("plimsoll_pool_volumes", "Volumes of a pool.", &|pool| of(pool).0),
@@ -339,7 +338,7 @@ fn pool_limits(document: &mut Document, pools: &[Pool]) -> Result<()> {
 
 fn plane(document: &mut Document, core: &Core) {
     let stats = core.plane.stats();
-    let spilled = "Bytes of calls that have not come whole and lie outside of receive buffers.";
+    let spilled = "Bytes of incomplete calls outside of receive buffers.";
     let gauges = [
         ("plimsoll_connections", "Connections of clients.", stats.connections),
         ("plimsoll_connections_max", "Maximum number of client connections.", stats.connections_max),
@@ -357,10 +356,10 @@ fn plane(document: &mut Document, core: &Core) {
     nfs4(document, core);
     smb(document, core);
     let name = "plimsoll_handle_cache_hits_total";
-    document.counter(name, "File handles that were remembered.").sample(&[], stats.handle_hits);
+    document.counter(name, "File handles found in the cache.").sample(&[], stats.handle_hits);
     let name = "plimsoll_handle_cache_misses_total";
     document.counter(name, "File handles missing from the cache.").sample(&[], stats.handle_misses);
-    let help = "Panics that were caught; what was being done was given up.";
+    let help = "Caught panics; the service abandoned the work that caused each.";
     document.counter("plimsoll_panics_total", help).sample(&[], stats.panics);
     let labels = [("version", env!("CARGO_PKG_VERSION"))];
     document.gauge("plimsoll_build_info", "Version of the service; always 1.").sample(&labels, 1);
@@ -370,7 +369,7 @@ fn plane(document: &mut Document, core: &Core) {
 fn nfs_calls(document: &mut Document, core: &Core) {
     let counted = core.plane.nfs_calls();
     let name = |protocol| api_client::model::Protocol::from(protocol).as_str();
-    let mut calls = document.counter("plimsoll_nfs_calls_total", "Calls of NFS that have come.");
+    let mut calls = document.counter("plimsoll_nfs_calls_total", "Received NFS calls.");
     for version in &counted {
         calls.sample(&[("protocol", name(version.protocol))], version.calls);
     }

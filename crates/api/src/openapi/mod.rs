@@ -15,10 +15,11 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
-const ABOUT: &str = "Pools, volumes and export rules of a Plimsoll service. Sizes are whole bytes, rates whole bytes or \
-operations for each second. Times are UTC. What is not there is left out of replies, never `null`. Errors are problems (RFC 9457) that say what was wrong and what is allowed. A \
-change may be made to depend on a version (`If-Match` with a former reply's `ETag`). Creating what is there already, as asked \
-for, changes nothing and succeeds. All but the state of the process needs a token.";
+const ABOUT: &str = "Pools, volumes and export rules of a Plimsoll service. Sizes are whole bytes, rates whole bytes or operations \
+    for each second. Times are UTC. Replies omit absent values and never contain `null`. Errors are problems (RFC \
+    9457) that name the fault and the allowed values. To make a change depend on a version, send `If-Match` with the \
+    `ETag` of an earlier reply. Creating an identical resource again succeeds and changes nothing. All operations \
+    need a token, except those for the state of the process.";
 
 /// The description.
 pub fn document() -> &'static Value {
@@ -63,7 +64,7 @@ fn operation(endpoint: &Endpoint, generator: &mut SchemaGenerator, problem: &Val
     if endpoint.is_conditional {
         parameters.push(json!({
             "name": "If-Match", "in": "header", "required": false,
-            "description": "Only if it is in one of these versions: tags as in `ETag`, or `*`.",
+            "description": "Apply the change only if the current version is one of these: tags from `ETag`, or `*`.",
             "schema": {
                 "type": "string",
                 "pattern": "^(\\*|(W/)?\"[!#-~]*\"( *, *(W/)?\"[!#-~]*\")*)$",
@@ -83,7 +84,7 @@ fn operation(endpoint: &Endpoint, generator: &mut SchemaGenerator, problem: &Val
         "responses": replies(endpoint, &described, problem),
     });
     if let Some(Needs::Role(role)) = endpoint.needs {
-        operation["description"] = json!(format!("For tokens of the role {role} or a higher one."));
+        operation["description"] = json!(format!("Requires a token with the role {role} or a higher one."));
     }
     if let Some(schema) = described.body {
         let content: Map<String, Value> =

@@ -34,7 +34,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
         Endpoint::new(
             Method::DELETE,
             ONE,
-            Docs::new(TAG, "deleteGroup", "Delete a group. Its members stay, and files keep its number."),
+            Docs::new(TAG, "deleteGroup", "Delete a group. Its members remain; files keep its gid."),
             admin,
             delete,
         )
@@ -45,7 +45,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
             Docs::new(
                 TAG,
                 "addMember",
-                "Add a user to a group. Succeeds without a change if the user is in it.",
+                "Add a user to a group. Succeeds without a change if the user is already a member.",
             ),
             admin,
             |call: &Call, _: NoQuery, _: NoBody| change(call, Service::add_member),
@@ -58,7 +58,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
             Docs::new(
                 TAG,
                 "removeMember",
-                "Remove a user from a group. Succeeds without a change if the user is not in it.",
+                "Remove a user from a group. Succeeds without a change if the user is not a member.",
             ),
             admin,
             |call: &Call, _: NoQuery, _: NoBody| change(call, Service::remove_member),

@@ -43,11 +43,11 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
             Some(Needs::Metrics),
             metrics,
         ),
-        endpoint("/healthz", "getHealth", "Whether the process answers.", None, health),
+        endpoint("/healthz", "getHealth", "Check that the process answers.", None, health),
         endpoint(
             "/readyz",
             "getReadiness",
-            "Whether clients can mount, and how far the counts of volumes are after a crash.",
+            "Check that clients can mount; also get the progress of counting volumes after a crash.",
             None,
             readiness,
         )
@@ -111,7 +111,7 @@ fn readiness(call: &Call, _: NoQuery, _: NoBody) -> Result<Text> {
         let counting = if counting.volumes == 0 { String::new() } else { format!("counting: {counting}\n") };
         return Ok(Text { media: TEXT, text: format!("ok\n{counting}") });
     }
-    let detail = "the service is starting or stopping: ask again in a second";
+    let detail = "the service is starting or stopping: retry in a second";
     Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not-ready", "Not ready", detail).into())
 }
 

@@ -30,7 +30,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
         Endpoint::new(
             Method::DELETE,
             ONE,
-            Docs::new(TAG, "revokeToken", "Revoke a token. Requests with it are refused from now on."),
+            Docs::new(TAG, "revokeToken", "Revoke a token. The service refuses further requests with it."),
             admin,
             revoke,
         )

@@ -42,7 +42,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
         Endpoint::new(
             Method::DELETE,
             ONE,
-            Docs::new(TAG, "deleteUser", "Delete a user, also from its groups. Files keep its number."),
+            Docs::new(TAG, "deleteUser", "Delete a user and its memberships. Files keep its uid."),
             admin,
             delete,
         )
