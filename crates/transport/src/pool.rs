@@ -66,15 +66,21 @@ impl<J: Send + 'static> Pool<J> {
         let pool = Arc::clone(self);
         let started = std::thread::Builder::new().name("storage".into()).spawn(move || pool.work());
         if let Err(error) = started {
-            // Existing threads take the job. If there are none, it runs here.
             tracing::warn!(%error, "cannot start a storage thread");
-            let alone = {
-                let mut state = self.lock();
-                state.threads -= 1;
-                if state.threads == 0 { state.jobs.pop_front() } else { None }
-            };
-            alone.into_iter().for_each(|job| (self.run)(self, job));
+            self.lock().threads -= 1;
+            // Existing threads take the jobs. If there are none, all run here: those of failed starts at the same time too.
+            while let Some(job) = self.take_stranded_job() {
+                (self.run)(self, job);
+            }
         }
+    }
+
+    /// The next job, if there is no thread for it.
+    fn take_stranded_job(&self) -> Option<J> {
+        let mut state = self.lock();
+        let job = if state.threads == 0 { state.jobs.pop_front() } else { None };
+        self.waiting.store(state.jobs.len(), Ordering::Relaxed);
+        job
     }
 
     fn work(self: &Arc<Self>) {

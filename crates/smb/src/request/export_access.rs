@@ -15,7 +15,10 @@ pub(crate) fn is_sealed(export: &Export, rule: &ExportRule) -> bool {
 
 /// The flags of a share in the reply to TREE_CONNECT.
 pub(crate) fn share_flags(must_seal: bool, compresses: bool, export: &Export) -> ShareFlags {
-    let mut flags = if must_seal { ShareFlags::ENCRYPT_DATA } else { ShareFlags::NO_CACHING };
+    let mut flags = ShareFlags::NO_CACHING;
+    if must_seal {
+        flags |= ShareFlags::ENCRYPT_DATA;
+    }
     if compresses {
         flags |= ShareFlags::COMPRESS_DATA;
     }

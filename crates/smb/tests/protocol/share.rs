@@ -104,7 +104,8 @@ fn encrypted_share_refuses_plain_requests() {
     let rig = Rig::with_rule(ExportRule { protection: Protection::Encrypted, ..ExportRule::everybody() });
     let mut client = logged_on(&rig, &Offer::default());
     let reply = client.tree_connect(SHARE);
-    assert!(reply.body::<TreeConnectResponse>().share_flags.contains(ShareFlags::ENCRYPT_DATA));
+    let expected = ShareFlags::NO_CACHING | ShareFlags::ENCRYPT_DATA;
+    assert_eq!(reply.body::<TreeConnectResponse>().share_flags, expected);
     client.tree_id = reply.header.tree_id();
     client.create("file", Opening::default()).assert_refused(NtStatus::ACCESS_DENIED);
     client.seals = true;

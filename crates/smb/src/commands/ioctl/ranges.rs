@@ -192,6 +192,10 @@ pub(super) fn trim(
         if range.length > 0 {
             let unstable = Stability::Unstable;
             let change = opened.deallocate(range.offset, range.length, unstable, cx.message.pending);
+            if processed > 0 && matches!(change, Err(FsError::Wait(_))) {
+                // A retry would trim the ranges before this one again, with the data that others wrote there meanwhile.
+                break;
+            }
             report_change(cx, open, range.offset, range.length, change)?;
         }
         processed += 1;
