@@ -69,7 +69,6 @@ pub fn make_dir(path: &Path, mode: u32) -> io::Result<()> {
     DirBuilder::new().mode(mode).create(path)
 }
 
-/// Makes a directory and its missing parents.
 pub fn make_dirs(path: &Path, mode: u32) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(mode).create(path)
 }

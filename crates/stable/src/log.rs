@@ -53,7 +53,7 @@ pub fn parse<const HEADER: usize, const RECORD: usize>(
 }
 
 impl<const HEADER: usize, const RECORD: usize> RecordLog<HEADER, RECORD> {
-    /// Writes a new file and replaces the old one: a crash leaves one of both.
+    /// Writes a new file and replaces the old one: a crash leaves either of them.
     pub fn create(
         path: &Path,
         header: &[u8; HEADER],

@@ -78,7 +78,6 @@ impl Plan {
         schedule.fault = Some(Fault { at, lasts, error });
     }
 
-    /// Counts a call, and refuses it if its time has come.
     fn call(&self) -> FsResult<()> {
         let mut schedule = self.lock();
         schedule.calls += 1;
@@ -147,7 +146,6 @@ impl FaultyNode {
         any.downcast_ref::<Self>().map_or(node, |wrapped| &wrapped.inner)
     }
 
-    /// Counts a call to the wrapped node.
     fn counted(&self) -> FsResult<&NodeRef> {
         self.plan.call()?;
         Ok(&self.inner)
@@ -210,7 +208,7 @@ impl Xattrs for FaultyNode {
     }
 }
 
-/// Decisions ask for lists, so these are no calls of their own: a backend answers them from memory, or nearly so.
+/// Calls to POSIX ACLs do not count: authorizing closures make them, and backends answer from memory.
 impl Acls for FaultyNode {
     fn access_acl(&self, attrs: &Attrs, blocking: Blocking) -> FsResult<Option<Arc<PosixAcl>>> {
         self.inner.acls().ok_or(FsError::NotSupported)?.access_acl(attrs, blocking)

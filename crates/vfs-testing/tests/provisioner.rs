@@ -12,15 +12,15 @@ use vfs_testing::memfs::Clock;
 enum Bug {
     /// None: the wrapper itself conforms.
     None,
-    /// A volume may hold a block more than it says.
+    /// A volume may exceed its capacity by a block.
     OneBlockMore,
-    /// A volume may hold a file more than it says.
+    /// A volume may exceed its capacity by a file.
     OneFileMore,
     KeepsOldCapacity,
     RemovesNothing,
     /// After a kill, a file is counted twice.
     RecountsWrongly,
-    /// The declared root is not heeded once the volume is there.
+    /// The declared root of an existing volume is ignored.
     KeepsOldRoot,
 }
 
@@ -79,7 +79,7 @@ impl Provisioner for Mutant {
     }
 }
 
-/// A clock that moves on whenever it is asked.
+/// A clock that advances at each reading.
 fn clock() -> Clock {
     let ticks = AtomicI64::new(1_600_000_000_000);
     Arc::new(move || {

@@ -90,7 +90,7 @@ impl File {
     }
 }
 
-/// Times pairs of a lock and an unlock: of a range that each owner has, taken out and put back, or else of one more.
+/// Times lock and unlock pairs. Each pair re-takes a range of an owner, or adds and removes one more.
 fn pairs(what: &str, calls: u64, file: &File) {
     let owners = file.opens.len() as u64;
     let start = Instant::now();

@@ -43,7 +43,7 @@ pub enum FsError {
     Stale,
     /// The handle was not made by this service.
     BadHandle,
-    /// The guard of a SETATTR does not match the file's change time.
+    /// The guard of a SETATTR does not match the change time of the file.
     GuardMismatch,
     /// The backend cannot do this at all (`EOPNOTSUPP`).
     NotSupported,

@@ -52,7 +52,7 @@ impl FileKey {
         &self.bytes[..usize::from(self.len)]
     }
 
-    /// Which of `SHARDS` shards, a power of two up to 2^16, it belongs to.
+    /// Returns the shard of the key. `SHARDS` is a power of two up to 2^16.
     #[inline]
     pub fn shard<const SHARDS: usize>(&self) -> usize {
         const { assert!(SHARDS.is_power_of_two() && SHARDS <= 1 << 16) };

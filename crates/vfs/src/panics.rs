@@ -21,7 +21,6 @@ pub fn catch<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
     })
 }
 
-/// Returns the number of panics caught in this process.
 pub fn caught() -> u64 {
     CAUGHT.load(Ordering::Relaxed)
 }

@@ -56,7 +56,6 @@ impl<K: Ord, V> SmallMap<K, V> {
         }
     }
 
-    /// Returns the value of a key, inserting the default.
     pub(crate) fn get_or_default(&mut self, key: K) -> &mut V
     where
         V: Default,
@@ -129,7 +128,6 @@ impl<K: Ord> SmallSet<K> {
         self.0.remove(key).is_some()
     }
 
-    /// Returns the keys in a range, in order.
     pub(crate) fn range(&self, range: impl RangeBounds<K> + Clone) -> impl Iterator<Item = &K> {
         let first = self.first().filter(|first| range.contains(first));
         first.into_iter().chain(self.0.rest.range(range).map(|(key, ())| key))

@@ -121,7 +121,6 @@ fn change_by_another_process_is_seen() {
     assert_eq!(find(&first, "NEW").as_deref(), Some("New"));
 }
 
-/// Two volumes over one backend.
 fn volume_pair() -> (Arc<Volume>, Arc<Volume>) {
     let backend = Arc::new(MemFs::new(Arc::new(Time::default)));
     let of = |id| Volume::new(VolumeId(id), "v", Arc::clone(&backend) as _, Durability::Relaxed, 1);

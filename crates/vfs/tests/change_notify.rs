@@ -39,7 +39,7 @@ fn rename(from_dir: &File, from: &str, to_dir: &File, to: &str) {
     from_dir.rename(&caller(), from.as_bytes(), to_dir, to.as_bytes(), &mut pending).unwrap();
 }
 
-/// A watch, and how often it was told.
+/// A watch, and the number of its notifications.
 fn watch(dir: &File, what: ChangeMask, is_tree: bool, bytes_max: usize) -> (Watch, Arc<AtomicUsize>) {
     let calls = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&calls);
@@ -50,7 +50,6 @@ fn watch(dir: &File, what: ChangeMask, is_tree: bool, bytes_max: usize) -> (Watc
     )
 }
 
-/// Takes the changes, a line each.
 fn lines(watch: &Watch) -> Vec<String> {
     let Some(WatchEvents::Changes(changes)) = watch.take() else { return Vec::new() };
     let line =

@@ -104,7 +104,6 @@ impl World {
         opened.write(offset, b"ab", Stability::Unstable, &mut self.pending).map(drop)
     }
 
-    /// Takes the recalls since the last call.
     fn recalls(&self) -> Vec<(Caching, Caching)> {
         let effects = std::mem::take(&mut *self.client.0.lock());
         let recall = |effect| match effect {

@@ -9,7 +9,8 @@ use vfs_testing::{MemFs, UncheckedNode};
 
 const ALLOWED: Blocking = Blocking::Allowed;
 
-/// A volume of this style, and in it a file of user 1 and group 10, mode 0670, that its group may do nothing with, and user 5 all.
+/// A volume of this style with a file of user 1, group 10, mode 0670.
+/// Its ACL denies its group everything and grants user 5 all.
 fn rig(style: SecurityStyle) -> (MemFs, File, File) {
     let fs = MemFs::new(Arc::new(Time::default));
     let volume = Volume::new(VolumeId(1), "one", Arc::new(fs.clone()), Durability::Sync, 1);

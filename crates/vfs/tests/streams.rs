@@ -57,7 +57,6 @@ fn make(root: &File, user: &Caller, name: &[u8]) -> File {
     root.create(user, name, Disposition::CreateNew, &set, &mut PendingSync::default()).unwrap().file
 }
 
-/// A stream with this content.
 fn put(file: &File, user: &Caller, name: &[u8], data: &[u8]) -> File {
     let mut pending = PendingSync::default();
     let stream = file.make_stream(user, name, &mut pending).unwrap();
@@ -73,7 +72,7 @@ fn streams(file: &File) -> Vec<(Vec<u8>, u64)> {
     all
 }
 
-/// Directories of files with streams in the hidden tree, without what says where that was made.
+/// Counts directories of files with streams in the hidden tree, without the marker.
 fn hidden(root: &Root) -> usize {
     let Ok(tree) = root.node.lookup(Name::STREAMS, Blocking::Allowed) else { return 0 };
     let mut count = 0;
@@ -414,7 +413,7 @@ fn a_tree_that_was_made_elsewhere_is_not_swept() {
     assert_eq!(hidden(&root), 0);
 }
 
-/// Time for a thread to do what it must not do.
+/// A delay in which a defective thread would act too early.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// A backend that delays the lookups of a hidden tree that is not there.
@@ -502,7 +501,7 @@ fn wait_until(is_so: impl Fn() -> bool) {
     }
 }
 
-/// Makes the tree while a lookup of it is under way that began before another one found it missing. Whether that order came about.
+/// Makes the tree during a lookup that began before another one found it missing. False if that order did not occur.
 fn make_tree_during_a_lookup() -> bool {
     let (user, lookups) = (Caller::new(0, 0, []), Arc::<Lookups>::default());
     let root = served_by(Arc::new(Slow { fs: new_storage(), lookups: Arc::clone(&lookups) }));

@@ -58,7 +58,6 @@ fn find(dir: &File, name: &[u8]) -> FsResult<File> {
     Ok(found.file)
 }
 
-/// Sets attributes as root.
 fn set_behind(file: &File, set: &SetAttrs) {
     file.set_attrs(&root(), set, None, &mut PendingSync::default()).unwrap();
 }

@@ -13,7 +13,7 @@ family!("acls":
     decisions_may_ask_for_lists,
 );
 
-/// A directory with its path; none if the backend keeps no lists.
+/// A directory with its path; `None` if the backend has no POSIX ACLs.
 fn ground(fixture: &Fixture) -> Outcome<Option<(String, NodeRef)>> {
     if fixture.set_acl.is_some() { fixture.named_dir().map(Some) } else { Ok(None) }
 }
@@ -35,7 +35,7 @@ fn list() -> PosixAcl {
     PosixAcl { owner: 6, group: 4, mask: Some(6), other: 1, users, groups }
 }
 
-/// The access list now, with the classes that the mode has.
+/// The current access ACL, with the classes of the mode.
 #[track_caller]
 fn seen(node: &NodeRef) -> Outcome<Option<PosixAcl>> {
     let now = attrs(node)?;

@@ -14,7 +14,7 @@ family!("counters":
 /// One after another, with nothing between them for a clock to move.
 const ROUNDS: u8 = 50;
 
-/// Runs a change of `node` and checks that its number rises from where `last` left it, and is what is seen.
+/// Runs a change of `node`; checks that its change number rises from `last` and is visible.
 fn step(what: &str, node: &NodeRef, last: &mut u64, act: impl FnOnce() -> FsResult<()>) -> Outcome {
     act().map_err(|error| Failure::from(error).during(what))?;
     let now = attrs(node)?.change;

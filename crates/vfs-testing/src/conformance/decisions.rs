@@ -15,7 +15,7 @@ family!("decisions":
     what_was_looked_at_goes_like_any_other, only_stale_comes_before_a_refusal, threads_decide_on_what_they_change,
 );
 
-/// No backend refuses these cases' calls with this by itself.
+/// No backend refuses the calls of these cases with this error by itself.
 const NO: FsError = FsError::Quota;
 
 /// Two directories; in the first a file and an empty directory.
@@ -27,7 +27,7 @@ struct Stage {
     new_inode: NewInode,
 }
 
-/// Asks with the attributes of what changes, and changes it.
+/// Requests a decision with the attributes of the object to change, then changes it.
 type Act = fn(&Stage, &dyn Fn(&Attrs) -> FsResult<()>) -> FsResult<Change>;
 
 fn ranges(node: &NodeRef) -> FsResult<&dyn Ranges> {

@@ -32,13 +32,13 @@ pub(super) fn settled(attrs: &Attrs) -> Attrs {
     Attrs { accessed: vfs::Time::default(), used: 0, ..*attrs }
 }
 
-/// Two sights of one file show the same.
+/// Two observations of one file are equal.
 #[track_caller]
 pub(super) fn same(what: impl Display, got: &Attrs, want: &Attrs) -> Outcome {
     eq(what, settled(got), settled(want))
 }
 
-/// A sight after a restart shows the same, but for the change number, of which each backend promises its own.
+/// An observation after a restart is equal, except for the change number, for which each backend has its own rule.
 #[track_caller]
 pub(super) fn same_again(what: impl Display, got: &Attrs, want: &Attrs) -> Outcome {
     same(format!("{what} after a restart"), &Attrs { change: want.change, ..*got }, want)
@@ -71,7 +71,7 @@ pub(super) fn modified(what: impl Display, change: &Change) -> Outcome {
     holds(format!("{what} moves modification and change time: {before:?} {after:?}"), moved)
 }
 
-/// Nothing happened to a file.
+/// A file is unchanged.
 #[track_caller]
 pub(super) fn untouched(what: impl Display, node: &NodeRef, before: &Attrs) -> Outcome {
     same(format!("{what} leaves it alone"), &attrs(node)?, before)

@@ -29,7 +29,7 @@ fn finds(fixture: &Fixture, node: &NodeRef) -> Outcome {
     }
 }
 
-/// Neither the node nor the `key` it had is good for anything.
+/// Neither the node nor its `key` is valid any more.
 fn gone(fixture: &Fixture, what: &str, node: &NodeRef, key: FileKey) -> Outcome {
     refused(format!("attributes of {what}"), node.attrs(Blocking::Allowed), GONE)?;
     refused(

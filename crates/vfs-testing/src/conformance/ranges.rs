@@ -41,7 +41,7 @@ fn span(source: u64, target: u64, len: u64) -> Span {
     Span { source, target, len }
 }
 
-/// A verb that changes a range, of a file that is 100,000 bytes long and has another one beside it.
+/// Changes a range of a file of 100,000 bytes; the second node is another file in the same directory.
 type Act = fn(&NodeRef, &NodeRef, (u64, u64), AuthorizeWrite<'_>) -> FsResult<Change>;
 
 const ACTS: [(&str, Act); 4] = [

@@ -19,7 +19,7 @@ pub enum AclKind {
     Default,
 }
 
-/// Sets a list of what a path below the root leads to, or removes it, as another program on the machine would.
+/// Sets or removes a POSIX ACL of a path below the root, as another program on the machine would.
 pub type SetAcl = Box<dyn Fn(&str, AclKind, Option<&PosixAcl>)>;
 
 /// The fixture of one case: a backend whose storage is not in use otherwise.
@@ -114,7 +114,6 @@ impl Fixture {
         self
     }
 
-    /// Stores a value as long as the fixture lives.
     #[must_use]
     pub fn keeping(mut self, keep: impl Any) -> Self {
         self.keep = Some(Box::new(keep));
@@ -130,7 +129,6 @@ impl Fixture {
         Ok(self.named_dir()?.1)
     }
 
-    /// Makes a directory and returns it with its name.
     pub(super) fn named_dir(&self) -> Outcome<(String, NodeRef)> {
         let text = format!("case-{}", self.dirs.fetch_add(1, Ordering::Relaxed));
         let node = self.backend.root().make_dir_unchecked(name(&text), &self.new_dir())?.found.node;

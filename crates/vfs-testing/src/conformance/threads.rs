@@ -14,7 +14,6 @@ family!("threads":
 
 const THREADS: usize = 4;
 
-/// Runs `work` on several threads and gathers what they return.
 pub(super) fn together<T: Send>(work: impl Fn(usize) -> Outcome<T> + Sync) -> Outcome<Vec<T>> {
     std::thread::scope(|scope| {
         let work = &work;
@@ -26,8 +25,7 @@ pub(super) fn together<T: Send>(work: impl Fn(usize) -> Outcome<T> + Sync) -> Ou
     })
 }
 
-/// Changes without others in between are a chain from `first` to `last`: each state but the last is left as often as
-/// it is reached.
+/// Checks that isolated changes form a chain from `first` to `last`: each state is left as often as it is reached.
 #[track_caller]
 fn chain(changes: &[Change], first: &Attrs, last: &Attrs) -> Outcome {
     let state = |attrs: &Attrs| {

@@ -13,7 +13,7 @@ const ACCESS: usize = 0;
 const DEFAULT: usize = 1;
 
 impl MemFs {
-    /// Sets the access list of what a path leads to, past all that serve it, as setfacl(1) does; `None` removes it.
+    /// Sets the access ACL of a path without the service, as setfacl(1) does; `None` removes it.
     pub fn set_access_acl(&self, path: &str, acl: Option<&PosixAcl>) -> FsResult<()> {
         let mut store = self.0.lock();
         let id = find(&store, path)?;
@@ -40,7 +40,7 @@ impl MemFs {
     }
 }
 
-/// The number of what a path from the root leads to.
+/// The number of the object at a path below the root.
 fn find(store: &Store, path: &str) -> FsResult<u64> {
     let names = path.split('/').filter(|name| !name.is_empty());
     names.into_iter().try_fold(ROOT, |dir, name| store.child(dir, Name::new(name.as_bytes())?))
@@ -67,7 +67,7 @@ impl Shared {
         }
     }
 
-    /// Gives something new, which has `mode`, the lists that its directory hands on.
+    /// Sets the ACLs of a new object with `mode` that its directory passes on.
     pub(super) fn inherit(&self, dir: u64, id: u64, file_type: FileType, mode: u32) {
         let Some(acl) = self.list(dir, DEFAULT).filter(|_| file_type != FileType::Symlink) else { return };
         self.put(id, ACCESS, acl.inherited(mode));

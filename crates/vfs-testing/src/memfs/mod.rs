@@ -81,26 +81,26 @@ impl MemFs {
         Self::from_store(clock, options.limits, store, Lists::default())
     }
 
-    /// Whether every call with [`Blocking::Never`] says `FsError::Wait(Wait::Storage)`, as if nothing were in memory.
+    /// With `cold`, each call with [`Blocking::Never`] returns `FsError::Wait(Wait::Storage)`, as with an empty cache.
     pub fn cold(&self, cold: bool) {
         self.0.cold.store(cold, Ordering::Relaxed);
     }
 
-    /// Takes extended attributes away from now on.
+    /// Disables extended attributes.
     #[must_use]
     pub fn without_xattrs(self) -> Self {
         self.0.bare.store(true, Ordering::Relaxed);
         self
     }
 
-    /// A power cut: a new volume with what was durable. This one goes on as if nothing had happened.
+    /// Returns a new volume with the durable state, as after a power cut. This volume continues unchanged.
     pub fn crash(&self) -> Self {
         let store = self.0.lock();
         let acls = self.0.acls.lock().clone();
         Self::from_store(self.0.clock.clone(), self.0.limits, store.after_crash(), acls)
     }
 
-    /// Changes how much it may hold. What is there stays, even if it is more.
+    /// Changes the capacity. Contents above the new capacity stay.
     pub fn set_capacity(&self, capacity: Capacity) {
         self.0.lock().set_capacity(capacity);
     }

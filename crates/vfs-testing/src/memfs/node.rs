@@ -23,7 +23,7 @@ use vfs::model::name::Name;
 /// Entries copied from a directory at a time, so that a sink never runs under the lock.
 const BATCH: usize = 64;
 
-/// A file: nothing but its number. Two of them behave as one.
+/// A file, by its number alone. Two nodes with one number behave as one.
 pub(super) struct MemNode {
     pub(super) fs: Arc<Shared>,
     pub(super) id: u64,
@@ -46,7 +46,7 @@ impl MemNode {
         Arc::new(Self { fs: fs.clone(), id })
     }
 
-    /// The number of another node, if it is of the same volume.
+    /// The number of another node; an error if it belongs to another volume.
     fn peer(&self, node: &NodeRef) -> FsResult<u64> {
         let node: &dyn Any = &**node;
         match node.downcast_ref::<Self>() {
@@ -78,7 +78,7 @@ impl MemNode {
         Ok(CreatedEntry { found, dir })
     }
 
-    /// Makes what `object` says and gives it a name in this directory.
+    /// Makes an object and its name in this directory.
     fn make(
         &self,
         name: Name<'_>,

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use vfs::{FsError, FsResult, Seek, Span};
 
-/// Bytes of a page, the unit of storage.
 pub(super) const PAGE_BYTES: usize = 4096;
 
 /// Sparse contents. A clone shares its pages until one of the two is written.
@@ -76,7 +75,7 @@ impl Pages {
         })
     }
 
-    /// Takes storage for the holes of a range, if there is `room` for that. The end must not lie past `u64::MAX`.
+    /// Allocates storage for the holes of a range, within `room` bytes. The end must not lie past `u64::MAX`.
     pub(super) fn allocate(&mut self, offset: u64, len: u64, room: u64) -> FsResult<()> {
         let page_bytes = PAGE_BYTES as u64;
         let (first, end) = (offset / page_bytes, (offset + len).div_ceil(page_bytes));
@@ -91,7 +90,7 @@ impl Pages {
         Ok(())
     }
 
-    /// Takes storage for what of the first `len` bytes lies past the end, if there is `room` for that.
+    /// Allocates storage for the part of the first `len` bytes past the end, within `room` bytes.
     pub(super) fn preallocate(&mut self, len: u64, room: u64) -> FsResult<()> {
         let size = self.size;
         if len > size {
@@ -101,7 +100,7 @@ impl Pages {
         Ok(())
     }
 
-    /// Makes what of a range is in the file read as zeros.
+    /// Makes the part of a range within the file read as zeros.
     pub(super) fn punch(&mut self, offset: u64, len: u64) {
         let end = offset.saturating_add(len).min(self.size);
         if offset >= end {
@@ -134,7 +133,7 @@ impl Pages {
         self.size = self.size.max(span.target + span.len);
     }
 
-    /// Cuts, or grows by a hole. What is cut never comes back: the rest of the last page is zeroed.
+    /// Truncates, or grows by a hole. Zeroes the rest of the last page, so that truncated data never reappears.
     pub(super) fn resize(&mut self, size: u64) {
         let (page, start) = split(size);
         self.pages.split_off(&if start == 0 { page } else { page + 1 });
@@ -147,7 +146,7 @@ impl Pages {
     }
 }
 
-/// The whole pages that two ranges of a file, each an offset and a length, have in common.
+/// The whole pages that two ranges (offset and length) of a file have in common.
 pub(super) fn overlap(one: (u64, usize), other: (u64, usize)) -> Option<(u64, usize)> {
     let pages = |(offset, len): (u64, usize)| {
         let page_bytes = PAGE_BYTES as u64;

@@ -18,12 +18,12 @@ pub struct MemProvisioner {
 }
 
 impl MemProvisioner {
-    /// No volumes yet. `room` is what it says that the storage underneath has; it is not held against the volumes.
+    /// A provisioner without volumes. `room` is the reported size of the underlying storage; it does not limit volumes.
     pub fn new(clock: Clock, room: Capacity) -> Self {
         Self { clock, room, volumes: Mutex::default() }
     }
 
-    /// A power cut: the same volumes with what of them was durable. Those of this one go on as if nothing had happened.
+    /// Returns the durable state of all volumes, as after a power cut. Volumes of this provisioner continue unchanged.
     #[must_use]
     pub fn crash(&self) -> Self {
         let volumes = self.lock().iter().map(|(&id, fs)| (id, fs.crash())).collect();

@@ -19,7 +19,7 @@ pub(super) const ROOT: u64 = 1;
 pub(super) const DOT: u64 = 1;
 pub(super) const DOT_DOT: u64 = 2;
 
-/// A file by whatever names.
+/// A file, independent of its names.
 #[derive(Clone)]
 pub(super) struct Inode {
     pub(super) attrs: Attrs,
@@ -248,7 +248,7 @@ impl Store {
         Usage { bytes: self.bytes_used, files: self.inodes.len() as u64 }
     }
 
-    /// Charges an object what it takes now besides its contents.
+    /// Updates the charge of an object besides its contents.
     fn update_charge(&mut self, id: u64) -> FsResult<()> {
         let inode = self.inode_mut(id)?;
         let (old, new) = (inode.charged, inode.overhead());
@@ -257,12 +257,11 @@ impl Store {
         Ok(())
     }
 
-    /// Refuses a change that needs more bytes than are free.
     fn check_room(&self, more: u64) -> FsResult<()> {
         if more <= self.room() { Ok(()) } else { Err(FsError::NoSpace) }
     }
 
-    /// Changes extended attributes by `act`, if there is room for what they are then.
+    /// Changes extended attributes with `act`, if the result fits the free space.
     pub(super) fn set_xattrs(
         &mut self,
         id: u64,
@@ -279,7 +278,7 @@ impl Store {
         self.update_charge(id)
     }
 
-    /// Runs `act`, which is given the attributes of `id`, and says what it did to them.
+    /// Runs `act` with the attributes of `id`; returns its result and the change.
     pub(super) fn changing<T>(
         &mut self,
         id: u64,
@@ -375,7 +374,7 @@ impl Store {
         self.options.bytes_total.saturating_sub(self.bytes_used).saturating_sub(promised.sum())
     }
 
-    /// Gives a regular file other contents, if there is room for them.
+    /// Replaces the contents of a regular file, if they fit the free space.
     pub(super) fn replace_contents(
         &mut self,
         id: u64,
@@ -398,7 +397,7 @@ impl Store {
         Ok(())
     }
 
-    /// Takes what a write of `range` in parts needs.
+    /// Reserves the space for a write of `range` in parts.
     pub(super) fn reserve(
         &mut self,
         range: Range,
@@ -419,7 +418,7 @@ impl Store {
         Ok(())
     }
 
-    /// Gives back what was taken for a write of `range`.
+    /// Releases the reservation for a write of `range`.
     pub(super) fn release(&mut self, range: Range) {
         if let Some(at) = self.reserved.iter().position(|&reserved| reserved == range) {
             self.reserved.swap_remove(at);
@@ -451,7 +450,7 @@ impl Store {
         Ok(fits.then_some(growth))
     }
 
-    /// Makes an object and its name; its number.
+    /// Makes an object and its name; returns the object's number.
     pub(super) fn make(
         &mut self,
         dir: u64,
@@ -656,14 +655,14 @@ impl Store {
         self.update_charge(dir)
     }
 
-    /// Keeps a file even without a name. One that is gone stays gone.
+    /// Preserves a file without a name. A deleted file stays deleted.
     pub(super) fn pin(&mut self, id: u64) {
         if let Some(inode) = self.inodes.get_mut(&id) {
             inode.pins += 1;
         }
     }
 
-    /// Ends that: the last one takes along a file without a name.
+    /// Ends a pin. The last unpin deletes a file without a name.
     pub(super) fn unpin(&mut self, id: u64) {
         let Some(inode) = self.inodes.get_mut(&id) else { return };
         inode.pins -= 1;
@@ -673,7 +672,7 @@ impl Store {
         }
     }
 
-    /// Removes one name of `id`. The last name takes along a file without pins, and a directory its link to `dir`.
+    /// Removes one name of `id`. The last name deletes a file without pins; a directory also loses its link to `dir`.
     fn forget_name(&mut self, dir: u64, id: u64, now: Time) -> FsResult<()> {
         let inode = self.inode_mut(id)?;
         inode.mark_changed(now);

@@ -35,34 +35,34 @@ enum Bug {
     ShortReads,
     /// Some cookies point past the next entry.
     SkippingCookies,
-    /// A file grows by whatever is at hand.
+    /// A file grows by garbage instead of zeros.
     GrowsByGarbage,
     /// A rename onto another link of the same file takes the old name away.
     RenameDropsLink,
-    /// A removed file goes on answering.
+    /// A removed file continues to answer.
     NeverStale,
     /// Sizes are of whole pages.
     RoundsSizes,
-    /// A file goes with its last name in spite of pins.
+    /// The last unlink deletes a file in spite of pins.
     ForgetsPins,
     /// A file without a name stays after its last unpin.
     KeepsForEver,
     DropsSetId,
-    /// An id that is none leaves an object with the owner it has, or with root's.
+    /// An invalid id leaves the object with its owner, or with root.
     TakesInvalidIds,
     /// New files are empty, whatever size they were given.
     ForgetsSize,
-    /// A decision is asked for before others are kept away.
+    /// A decision is requested before other changes are locked out.
     DecidesEarly,
     /// A change is made, and then refused.
     RefusesLate,
     /// Several states share a change number.
     RepeatsNumbers,
-    /// A look at attributes changes their number.
+    /// Reading attributes changes the change number.
     NumbersLooks,
     /// The time of birth moves with the contents.
     BornAgain,
-    /// There are extended attributes and clones of which the backend does not tell.
+    /// Extended attributes and clones work, but are not among the capabilities.
     HidesCapabilities,
     /// A file of the wrong type is refused with another reason.
     BlursTypes,
@@ -73,7 +73,7 @@ enum Bug {
     KeepsRemovedXattrs,
     /// Upper and lower case are one.
     FoldsXattrNames,
-    /// A list goes on by position, wherever names have moved to.
+    /// A listing continues by position, even after names have moved.
     ListsXattrsByPosition,
     /// Too large values are cut.
     TakesLargeXattrs,
@@ -83,7 +83,7 @@ enum Bug {
     XattrsOfNames,
     /// Data is found behind its beginning.
     SeeksTooFar,
-    /// There is no data past the end, rather than no place.
+    /// A seek past the end reports no data instead of an invalid offset.
     SeeksPastTheEnd,
     /// An allocation is a new size.
     AllocatesNothing,
@@ -97,9 +97,9 @@ enum Bug {
     WrapsOffsets,
     /// Set-id bits stay on a changed range.
     ForgetsToClear,
-    /// No file is said to lie in the file system of another.
+    /// No file reports another one in the same file system.
     SharesWithNone,
-    /// Every file is.
+    /// Every file reports every other one in the same file system.
     SharesWithAll,
     /// The last byte of a copy is counted, but not copied.
     CopiesTooLittle,
@@ -111,11 +111,11 @@ enum Bug {
     ClonesAreOneFile,
     /// A clone falls back to a copy.
     ClonesAnything,
-    /// A list of POSIX is remembered, whatever becomes of it.
+    /// A POSIX ACL is cached and never refreshed.
     RemembersLists,
     /// The group's entry is the mask.
     ListsAreModes,
-    /// No directory has a list to hand on.
+    /// No directory has a default ACL.
     HandsNoListOn,
 }
 
@@ -267,7 +267,7 @@ impl MutantNode {
         Ok(self.shared.lie_twice(change))
     }
 
-    /// Acts, and has the decision asked for as the bug will have it.
+    /// Acts, with the decision requested at the time that the bug chooses.
     fn asking<T>(&self, before: Attrs, act: impl FnOnce(&NodeRef, &Asking) -> FsResult<T>) -> FsResult<T> {
         let asking = Asking {
             early: self.has(Bug::DecidesEarly).then_some(before),

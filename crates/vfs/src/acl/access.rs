@@ -6,7 +6,6 @@ use crate::model::attrs::{Attrs, FileType};
 use crate::model::attrs::{SET_GID, SET_UID, STICKY};
 use crate::model::caller::{Caller, INVALID_ID};
 
-/// A set of access rights on one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access(u32);
 
@@ -19,7 +18,6 @@ impl Access {
     /// Read a file, list a directory (`r`).
     pub const READ: Self = Self(4);
 
-    /// Converts three mode bits.
     pub(crate) const fn from_bits(bits: u32) -> Self {
         Self(bits & 7)
     }

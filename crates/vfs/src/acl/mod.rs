@@ -28,7 +28,7 @@ const PERMISSIONS: u32 = 0o777;
 pub enum SecurityStyle {
     #[default]
     Unix,
-    /// Access control lists. What has none, or has been changed past this service since, is ruled by its mode bits.
+    /// Access control lists. Mode bits rule a file without a list, or one that another program has changed since.
     Ntfs,
 }
 
@@ -53,7 +53,6 @@ impl Rights {
     pub const READ_ATTRS: Self = Self(0x80);
     /// Set times and attributes.
     pub const WRITE_ATTRS: Self = Self(0x100);
-    /// Remove or rename the object.
     pub const DELETE: Self = Self(0x1_0000);
     pub const READ_ACL: Self = Self(0x2_0000);
     pub const WRITE_ACL: Self = Self(0x4_0000);
@@ -182,7 +181,6 @@ impl AclEntry {
         Self { effect: Effect::Deny, inherit, rights, who }
     }
 
-    /// Whether the entry applies to the file itself.
     fn is_effective(&self) -> bool {
         !self.inherit.has(Inherit::ONLY)
     }
@@ -192,7 +190,7 @@ impl AclEntry {
 pub struct Acl {
     /// The entries, in their order. `None` allows every access (a null list); an empty list allows none.
     pub entries: Option<Vec<AclEntry>>,
-    /// Whether changes of the lists above are kept away from it (a protected list). Clients heed it, which hand changes on.
+    /// Whether inheritance from the lists above must not change this list (a protected list). Clients honor the flag.
     pub is_protected: bool,
     /// Whether inheriting lists are marked so (an auto-inherited list).
     pub is_auto_inherited: bool,
@@ -211,8 +209,8 @@ pub fn first_match(entries: impl IntoIterator<Item = (Effect, Rights)>) -> Right
 }
 
 impl Acl {
-    /// The list that owner, group and mode bits amount to, a class after the other as mode bits are read. A new file inherits it
-    /// from a directory that has no other, for its own owner.
+    /// The list equivalent to owner, group and mode bits. Class entries come in the order in which mode bits are read.
+    /// A directory without a list passes this list on to new files, for the owner of each.
     pub fn from_mode(attrs: &Attrs) -> Self {
         let is_dir = attrs.file_type == FileType::Directory;
         let [owners, groups, others] = [6, 3, 0].map(|shift| Rights::from_bits(attrs.mode >> shift));

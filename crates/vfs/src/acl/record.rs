@@ -26,7 +26,7 @@ impl Record {
         Self { acl, uid, gid, mode: bits(mode) }
     }
 
-    /// Whether the file with these attributes is the one that the list was set for.
+    /// Whether the file still has the owner, group and mode for which the list was set.
     pub(crate) fn is_of(&self, attrs: &Attrs) -> bool {
         (self.uid, self.gid, self.mode) == (attrs.uid, attrs.gid, bits(attrs.mode))
     }
@@ -82,7 +82,6 @@ impl Record {
     }
 }
 
-/// Returns the mode bits that a record stores.
 fn bits(mode: u32) -> u16 {
     u16::try_from(mode & crate::model::attrs::MODE_BITS).unwrap_or(0)
 }

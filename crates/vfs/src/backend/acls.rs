@@ -12,10 +12,10 @@ use std::sync::Arc;
 /// Both methods may be called by an authorizing closure ([`super::Node`]): they take no lock that the backend holds
 /// then.
 pub trait Acls {
-    /// The access ACL of this file, which has `attrs`; `None` if mode bits say all. Its owner, mask and others may be
-    /// those of an earlier mode.
+    /// The access ACL of this file, which has `attrs`; `None` if mode bits are equivalent.
+    /// Its owner, mask and others may be those of an earlier mode.
     fn access_acl(&self, attrs: &Attrs, blocking: Blocking) -> FsResult<Option<Arc<PosixAcl>>>;
 
-    /// The list that this directory hands on; `None` if there is none, or this is no directory.
+    /// The default ACL of this directory; `None` without one, and for other file types.
     fn default_acl(&self) -> FsResult<Option<Arc<PosixAcl>>>;
 }

@@ -9,7 +9,7 @@
 /// The optional features of a backend, for protocols to report. They do not change while a volume is served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
-    /// Extended attributes of regular files and directories; `None` if it keeps none.
+    /// Extended attributes of regular files and directories; `None` if not supported.
     pub xattrs: Option<XattrLimits>,
     /// Ranges of regular files; `None` if not supported.
     pub ranges: Option<RangeLimits>,

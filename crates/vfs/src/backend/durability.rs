@@ -32,8 +32,7 @@ impl PendingSync {
         }
     }
 
-    /// The number of flushes added, even of nodes that were added before: tells that a call needs a flush that another
-    /// call needs too.
+    /// The number of flushes added, with repeats. It shows whether a call needs a flush that another call needs too.
     pub fn added(&self) -> usize {
         self.added
     }

@@ -52,7 +52,7 @@ pub struct NewInode {
     pub uid: u32,
     /// Group. A set-group-id directory's group has been put here by the caller of the backend.
     pub gid: u32,
-    /// Access and modification time, if they shall not be now (the verifier of an exclusive create).
+    /// Access and modification time; `None` for now. An exclusive create stores its verifier here.
     pub times: Option<(Time, Time)>,
     /// Size of a regular file, which begins as a hole; 0 for everything else.
     pub size: u64,

@@ -42,7 +42,6 @@ pub struct Usage {
     pub files: u64,
 }
 
-/// Attributes of a new volume's root directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Root {
     /// Mode bits (`0o7777`).
@@ -61,7 +60,7 @@ impl Root {
 /// The progress of recounts that some volumes need after a crash before they can be changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counting {
-    /// Volumes that had to be counted since the process began: none if all are counted.
+    /// Volumes that needed a recount since the process began.
     pub volumes: usize,
     pub counted: usize,
     /// Files counted so far.
@@ -94,7 +93,7 @@ pub type ReserveGuard = Option<Box<dyn Any + Send>>;
 
 /// Storage in which volumes are made. Every verb can be repeated after a crash in its middle, with the same result.
 pub trait Provisioner: Send + Sync {
-    /// Makes the storage of a volume, durably. One that is there already keeps its files and gets root and capacity.
+    /// Makes the storage of a volume, durably. An existing volume keeps its files; root and capacity are updated.
     fn make(&self, id: VolumeId, root: &Root, capacity: Capacity) -> FsResult<()>;
 
     /// Opens the storage of a volume and enforces its capacity: a change that would exceed it fails whole with
@@ -127,6 +126,6 @@ pub trait Provisioner: Send + Sync {
 
     fn list(&self) -> FsResult<Vec<VolumeId>>;
 
-    /// Bytes that the storage underneath has in all, and how many of them are free.
+    /// The capacity and the free space of the underlying storage, in bytes.
     fn room(&self) -> FsResult<FsStat>;
 }

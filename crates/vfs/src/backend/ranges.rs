@@ -17,9 +17,7 @@ pub enum Seek {
 /// A range that is copied or cloned to another file, or to another place of the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Offset in the source.
     pub source: u64,
-    /// Offset in the target.
     pub target: u64,
     pub len: u64,
 }
@@ -30,8 +28,8 @@ impl Span {
         self.source.abs_diff(self.target) < self.len
     }
 
-    /// Whether a storage that shares blocks of this many bytes can clone this from a source of `source_size` bytes into a
-    /// target of `target_size`: the ends lie between blocks, or where the source ends and the target does, too.
+    /// Whether storage with blocks of `block` bytes can clone this range.
+    /// Each end must lie between blocks, or at the end of both source and target.
     pub fn check_clone(&self, block: u64, source_size: u64, target_size: u64) -> FsResult<()> {
         let source_end = self.source.checked_add(self.len).ok_or(FsError::Invalid)?;
         let target_end = self.target.checked_add(self.len).ok_or(FsError::FileTooBig)?;
@@ -52,8 +50,8 @@ pub trait Ranges {
     /// outside the file is [`FsError::NoDevice`]. A storage that does not know its holes has only the one at the end.
     fn seek(&self, offset: u64, what: Seek) -> FsResult<Option<u64>>;
 
-    /// Takes storage for a range, so that later writes to it are not refused for want of room. Contents stay; a file that
-    /// ends before the range does grows by zeros. [`FsError::NotSupported`] if the storage makes no such promise.
+    /// Allocates storage for a range, so that later writes to it cannot fail for lack of space.
+    /// Contents stay; a shorter file grows by zeros. [`FsError::NotSupported`] if the storage makes no such promise.
     fn allocate(&self, offset: u64, len: u64, authorize: AuthorizeWrite<'_>) -> FsResult<Change>;
 
     /// Allocates storage for the part of the first `len` bytes past the end, so that the file can grow to there.

@@ -6,7 +6,7 @@ use crate::acl::{Acl, Record};
 use crate::error::{FsError, FsResult};
 use crate::model::attrs::Attrs;
 
-/// The list that rules a file with `attrs`, read anew: its own, or that of its mode.
+/// Reads the list of a file with `attrs` anew; without one, returns the equivalent of its mode.
 pub(crate) fn list_of(node: &NodeRef, attrs: &Attrs) -> FsResult<Acl> {
     match read(node)?.filter(|record| record.is_of(attrs)) {
         Some(record) => Ok(record.acl),
@@ -14,7 +14,7 @@ pub(crate) fn list_of(node: &NodeRef, attrs: &Attrs) -> FsResult<Acl> {
     }
 }
 
-/// The list that the mode of a file with `attrs`, and its list of POSIX if it has one, amount to.
+/// Returns the list equivalent to the mode of a file with `attrs` and its POSIX ACL, if any.
 pub(crate) fn list_of_mode(node: &NodeRef, attrs: &Attrs, blocking: Blocking) -> FsResult<Acl> {
     let acl = node.acls().map_or(Ok(None), |acls| acls.access_acl(attrs, blocking))?;
     Ok(acl.map_or_else(|| Acl::from_mode(attrs), |acl| Acl::from_posix(attrs, &acl)))

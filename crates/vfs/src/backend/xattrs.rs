@@ -28,7 +28,7 @@ const _: () = {
     assert!(XATTR_VALUE_BYTES_MAX + longest <= XATTRS_BYTES_MAX);
 };
 
-/// The name of an attribute: 1 to 255 bytes without NUL, and none of this service's own.
+/// The name of an attribute: 1 to 255 bytes without NUL. The service's own names are excluded.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct XattrName<'a>(&'a [u8]);
 
@@ -45,7 +45,6 @@ impl<'a> XattrName<'a> {
         }
     }
 
-    /// Whether the name belongs to this service.
     pub fn is_own(self) -> bool {
         self.0.starts_with(RESERVED)
     }
@@ -134,8 +133,8 @@ pub fn page<'n>(names: impl Iterator<Item = XattrName<'n>>, cookie: u64, sink: &
     rest.into_iter().all(|(at, name)| sink(name, at).is_continue())
 }
 
-/// [`FsError::FileTooBig`] for a value that is too large, and [`FsError::NoSpace`] if a file with attributes of these
-/// lengths, name and value, may not have one more.
+/// Checks the allowance for one more attribute. `others` are name and value lengths.
+/// [`FsError::FileTooBig`] if the value is too large, [`FsError::NoSpace`] if the total is.
 pub fn check_room(
     others: impl Iterator<Item = (usize, usize)>,
     name: XattrName<'_>,

@@ -115,7 +115,7 @@ impl Default for Networks {
 }
 
 impl Network {
-    /// The address, or the first one of the prefix.
+    /// The address, or the first address of the prefix.
     pub fn address(self) -> IpAddr {
         Ipv6Addr::from_bits(self.0).to_canonical()
     }
@@ -128,7 +128,7 @@ impl std::fmt::Display for Network {
 }
 
 impl Party {
-    /// A network that an export rule admits, without a principal.
+    /// A party in an admitted network, without a principal.
     pub fn of(network: Network) -> Self {
         Self { network, principal: None, is_stranger: false }
     }
@@ -307,7 +307,6 @@ impl Slot {
         self.weight
     }
 
-    /// Increases the weight, if there is room.
     pub fn grow(&mut self, by: usize) -> Result<(), Full> {
         self.bounds.add(&self.party, by)?;
         self.weight += by;

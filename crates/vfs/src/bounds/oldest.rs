@@ -19,7 +19,7 @@ impl<K> Default for Oldest<K> {
 }
 
 impl<K: Clone> Oldest<K> {
-    /// Adds an entry as the newest; returns its number.
+    /// Adds an entry as the newest; returns its sequence number.
     pub fn add(&mut self, party: &Party, key: K) -> u64 {
         let age = self.next;
         self.next += 1;
@@ -35,7 +35,7 @@ impl<K: Clone> Oldest<K> {
         self.principals.remove(&(*party, age));
     }
 
-    /// The oldest entry that has to go for a party that this bound refuses: one of its own, unless the bound is for all.
+    /// The oldest entry to evict for a party that `full` refuses: an entry of this party, unless the bound is for all.
     pub fn first(&self, party: &Party, full: Full) -> Option<&K> {
         match full {
             Full::Principal => of(&self.principals, *party),

@@ -15,7 +15,6 @@ macro_rules! bits {
             pub const ALL_SETS: [Self; 8] =
                 [Self(0), Self(1), Self(2), Self(3), Self(4), Self(5), Self(6), Self(7)];
 
-            /// Whether the set is empty.
             #[inline]
             pub const fn is_none(self) -> bool {
                 self.0 == 0

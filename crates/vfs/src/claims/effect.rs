@@ -32,10 +32,14 @@ pub enum Conflict {
     /// The file is to be deleted with its last open.
     DeletePending,
     /// Another owner has locked these bytes.
-    Range { owner: LockOwner, span: Span, is_exclusive: bool },
+    Range {
+        owner: LockOwner,
+        span: Span,
+        is_exclusive: bool,
+    },
     /// A recall is under way; ask again later.
     Recalling,
-    /// During the grace period only earlier claims can be reclaimed.
+    /// A reclaim outside a grace period, or of a claim that was not recorded.
     Grace,
     /// There is no grace period, or the claim was not recorded.
     NoGrace,
@@ -43,7 +47,6 @@ pub enum Conflict {
     NotHeld,
     /// The open lacks the right.
     Denied,
-    /// The file has too many claims.
     TooMany,
 }
 
@@ -57,10 +60,9 @@ pub enum Effect {
         stream: Stream,
         key: LeaseKey,
         from: Caching,
-        /// The rights that remain.
         to: Caching,
         epoch: u16,
-        /// An acknowledgment is expected, in time. Otherwise the change is made already.
+        /// Whether an acknowledgment is expected in time. Otherwise the change has taken effect already.
         acknowledge: bool,
     },
     Revoked {
@@ -74,14 +76,14 @@ pub enum Effect {
         ticket: Ticket,
         outcome: Outcome,
     },
-    /// A ticket is over: the byte range it waited for is kept for its owner for a while.
+    /// Ends a ticket: the byte range is reserved for its owner for a limited time.
     Notify {
         holder: HolderId,
         file: FileKey,
         ticket: Ticket,
         owner: LockOwner,
     },
-    /// The last open of a file or stream that is to be deleted has gone. The volume removes the name and reports that
+    /// The last open of a file or stream to delete has closed. The volume removes the name and reports that
     /// ([`crate::claims::Claims::removed`]). Opens are refused until then.
     Remove {
         file: FileKey,

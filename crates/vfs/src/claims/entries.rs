@@ -14,7 +14,6 @@ pub(super) struct Blocked {
     pub getattr: bool,
     /// Taking the end of the file from its attributes.
     pub eof: bool,
-    /// Changes of data, attributes or names.
     pub change: bool,
     /// Whether the file or one of its streams goes with an open.
     pub deletes: bool,
@@ -38,7 +37,6 @@ pub(super) struct Open {
 pub(super) struct Deletion {
     pub stream: Stream,
     pub link: Link,
-    /// Whether the volume is removing the name.
     pub is_begun: bool,
 }
 

@@ -174,7 +174,6 @@ impl FileClaims {
         }
     }
 
-    /// Returns a ticket for a waiting request, within the limit.
     pub(super) fn ticket(&self, step: &mut Step<'_>, holder: HolderId) -> Option<Ticket> {
         if !step.users.has_room(holder, self.line.len(), || self.line.holders()) {
             return None;

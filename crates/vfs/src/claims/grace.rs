@@ -114,7 +114,7 @@ impl Grace {
         }
     }
 
-    /// When it ends at the latest, or is to be tried to end; `None` if it has ended.
+    /// The deadline of the period, or of the next attempt to end it; `None` if it has ended.
     pub fn deadline(&self) -> Option<Nanos> {
         if !self.is_active() {
             return None;

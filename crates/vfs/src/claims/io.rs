@@ -111,7 +111,6 @@ impl FileClaims {
         granted()
     }
 
-    /// Breaks cached listings. The names have changed already, so the break does not wait.
     pub(super) fn listing_changed(&mut self, step: &mut Step<'_>, except: Option<LeaseKey>) -> Verdict {
         let actor = Actor { key: except, ..Actor::default() };
         self.break_leases(step, actor, Stream::default(), |_| Caching::READ | Caching::WRITE);

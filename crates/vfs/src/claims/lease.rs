@@ -28,7 +28,7 @@ impl Lease {
         self.is_delegation() && self.have.contains(WRITE)
     }
 
-    /// Whether this is a write delegation without a recall under way.
+    /// Whether this is a write delegation without a recall in progress.
     pub(super) fn delegates_writing(&self) -> bool {
         self.is_write_delegation() && !self.is_breaking()
     }
@@ -63,7 +63,7 @@ impl Lease {
         self.deadline = None;
     }
 
-    /// Tells of a break that is waited for once more. There is no more time for it.
+    /// Repeats the message of a pending break. The deadline stays.
     pub(super) fn remind(&self, step: &mut Step<'_>) {
         if self.is_breaking() {
             self.tell(step, self.have, true);
@@ -102,7 +102,7 @@ pub(super) fn next_step(key: LeaseKey, have: Caching, must_go: Caching) -> Cachi
     }
 }
 
-/// The largest state that these rules know and that has nothing but `allowed` in it.
+/// The largest legal state within `allowed`.
 pub(super) fn legal(kind: LeaseKind, allowed: Caching) -> Caching {
     if !allowed.contains(READ) {
         return Caching::NONE;
@@ -197,7 +197,7 @@ impl FileClaims {
         }
     }
 
-    /// Nothing of the lease is left. It stays known while there are opens of it, for its epoch.
+    /// Ends a lease without rights. Its epoch stays known while the lease has opens.
     fn end_lease(&mut self, at: usize) {
         self.is_released = true;
         let lease = &mut self.leases[at];
@@ -350,7 +350,6 @@ impl FileClaims {
         }
     }
 
-    /// Repeats the unanswered recalls of a holder, which may have missed them.
     pub(super) fn remind(&self, step: &mut Step<'_>, holder: HolderId) {
         self.leases.iter().filter(|lease| lease.holder == holder).for_each(|lease| lease.remind(step));
     }

@@ -15,7 +15,6 @@ pub(super) struct Leases {
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LeaseSummary {
-    /// The earliest deadline of an answer.
     pub deadline: Option<Nanos>,
     pub writes: bool,
     pub has_write_delegation: bool,

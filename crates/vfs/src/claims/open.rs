@@ -22,7 +22,7 @@ impl Access {
             && of_stream.deny.intersects(Rights::DELETE)
     }
 
-    /// Whether two opens conflict. Opens without rights to the data never do (MS-FSA 2.1.5.1.2.2).
+    /// Whether two opens conflict. Opens without data rights never do (MS-FSA 2.1.5.1.2.2).
     pub fn conflicts(self, other: Self) -> bool {
         self.has_data()
             && other.has_data()
@@ -45,7 +45,7 @@ impl Open {
         !self.is_advisory && self.access.has_data() && self.access.deny.intersects(rights)
     }
 
-    /// Whether a stream is deleted once this and all other opens are closed.
+    /// Whether this open deletes a stream once all opens are closed.
     fn deletes(&self, stream: Stream) -> bool {
         self.delete_on_close.is_some() && (self.stream == stream || self.stream == Stream::default())
     }
@@ -111,7 +111,7 @@ impl FileClaims {
         Verdict::Granted(granted)
     }
 
-    /// The name that goes with the last open of a stream, or of the file as such, if that was decided.
+    /// The name to delete with the last open of a stream or file; `None` if no deletion is decided.
     pub(super) fn deletion_of(&self, stream: Stream) -> Option<Link> {
         self.deletions.iter().find(|gone| gone.stream == stream).map(|gone| gone.link.clone())
     }
@@ -120,7 +120,7 @@ impl FileClaims {
         self.deletions.iter().any(|gone| gone.stream == stream || gone.stream == Stream::default())
     }
 
-    /// Whether it goes when others close it, and `actor` has no open that it would outlive them by.
+    /// Whether a close by others deletes the stream while `actor` has no open of it.
     pub(super) fn is_going(&self, stream: Stream, actor: Actor) -> bool {
         let has_open = actor.open.is_some()
             || actor.holder.is_some_and(|holder| self.opens.iter().any(|open| open.holder == holder));
@@ -131,7 +131,7 @@ impl FileClaims {
         self.opens.iter().any(|open| open.deletes(stream))
     }
 
-    /// Takes away opens that delete a stream when they are closed, where they give way.
+    /// Revokes delete-on-close opens that yield.
     pub(super) fn revoke_deleting(&mut self, step: &mut Step<'_>, stream: Stream) {
         let gives_way = |open: &&Open| open.deletes(stream) && open.yields(step);
         let yielding: Vec<OpenId> = self.opens.iter().filter(gives_way).map(|open| open.id).collect();
@@ -186,7 +186,7 @@ impl FileClaims {
             .then(|| self.wait_for_recall(step, actor.holder, waits))
     }
 
-    /// Share modes. Holders that only keep a handle for later are asked for it first.
+    /// Checks share modes. First recalls handle caches of opens that only cache a handle.
     pub(super) fn check_share(
         &mut self,
         step: &mut Step<'_>,
@@ -278,7 +278,7 @@ impl FileClaims {
         granted()
     }
 
-    /// Removes an open with the ranges that belong to it and, if it was the last of it, its lease.
+    /// Removes an open and its ranges. Removes its lease too if this was the last open of the lease.
     pub(super) fn remove_open(&mut self, step: &mut Step<'_>, id: OpenId) -> Option<Open> {
         let mut open = self.opens.remove(id)?;
         self.remove_ranges_with(id);

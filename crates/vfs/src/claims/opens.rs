@@ -8,7 +8,7 @@ use std::ops::Bound;
 
 #[derive(Debug, Default)]
 pub(super) struct Opens {
-    /// Boxed: a node of the map has room for eleven opens, where most files have two at most.
+    /// Boxed: a map node has room for eleven opens, and most files have at most two.
     all: SmallMap<OpenId, Box<Open>>,
     alike: SmallSet<(Stream, Access, OpenId)>,
     of_leases: SmallSet<(LeaseKey, Stream, OpenId)>,
@@ -70,7 +70,6 @@ impl Opens {
         self.remove_boxed(id).map(|open| *open)
     }
 
-    /// Changes an open and updates the indexes.
     pub(super) fn change<R>(&mut self, id: OpenId, change: impl FnOnce(&mut Open) -> R) -> Option<R> {
         let mut open = self.remove_boxed(id)?;
         let answer = change(&mut open);
@@ -144,8 +143,8 @@ impl Opens {
         opens.filter(move |open| open.denies(rights))
     }
 
-    /// The opens that cannot be beside one of a stream with this access, the oldest first. An open of the file that deletes it deletes
-    /// all of its streams (MS-FSA 2.1.5.1.2.2).
+    /// The opens that conflict with an open of a stream with this access, oldest first.
+    /// An open of the file that deletes it also deletes its streams (MS-FSA 2.1.5.1.2.2).
     pub(super) fn against(&self, stream: Stream, access: Access) -> Vec<OpenId> {
         let whole = Stream::default();
         let mut kinds: Vec<(Stream, Access)> = Vec::new();

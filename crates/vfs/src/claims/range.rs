@@ -104,7 +104,7 @@ impl FileClaims {
         Some(RangeConflict { conflict, behind })
     }
 
-    /// The last request before this one that it has to wait for, and the range that that is for.
+    /// The last earlier request that this one must wait for, and the conflicting range.
     fn request_in_the_way(&self, request: &LockRequest, ticket: Ticket) -> Option<(Ticket, Range)> {
         let found = self.line.in_the_way(request, ticket)?;
         let waiter = self.line.range(found)?;
@@ -263,7 +263,7 @@ impl FileClaims {
         }
     }
 
-    /// Whether another owner has a range without bytes in the midst of this span: one range would surround it.
+    /// Whether another owner has an empty range inside this span: a merged range would surround it.
     fn is_parted(&self, owner: LockOwner, stream: Stream, span: &Span) -> bool {
         self.ranges.has_empty_of_others(owner, stream, span)
     }
@@ -342,7 +342,7 @@ impl FileClaims {
         }
     }
 
-    /// Ends reservations whose owners did not come. They never held the range, so they have lost nothing.
+    /// Ends expired reservations. The owner never held the range, so no claim is lost.
     pub(super) fn expire_reserved(&mut self, step: &Step<'_>) {
         while let Some(range) = self.ranges.reserved_until(step.now) {
             self.remove_range(&range);

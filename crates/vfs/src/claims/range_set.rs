@@ -41,7 +41,7 @@ pub(super) struct RangeGroup {
     pub kind: RangeKind,
 }
 
-/// A range with its place in each tree. There may be a million: the order of bytes in it is that of Rust, and leaves no gap.
+/// A range with its place in each tree. There may be a million: Rust orders the fields without padding.
 #[derive(Debug)]
 struct Entry {
     id: u64,
@@ -266,7 +266,6 @@ impl Ranges {
         self.0.as_ref().is_some_and(|held| has(held, false) || has(held, true))
     }
 
-    /// An enforced range of an owner of exactly these bounds.
     pub(super) fn enforced_at(
         &self,
         owner: LockOwner,
@@ -282,7 +281,7 @@ impl Ranges {
         is_it.then_some(found)
     }
 
-    /// Whether another owner has a range without bytes in the midst of this span.
+    /// Whether another owner has an empty range inside this span.
     pub(super) fn has_empty_of_others(&self, owner: LockOwner, stream: Stream, span: &Span) -> bool {
         let least = LockOwner { holder: HolderId(0), owner: 0 };
         let (Some(held), Some(from)) = (&self.0, span.start().checked_add(1)) else { return false };
@@ -399,7 +398,7 @@ impl RangeIndexes {
         self.enforced -= usize::from(range.is_enforced);
     }
 
-    /// Moves the entries to less memory, at the cost of a few of the removals before it.
+    /// Moves the entries to a smaller allocation, paid for by the removals before it.
     #[cold]
     fn compact(&mut self) {
         let mut fresh = Self::default();

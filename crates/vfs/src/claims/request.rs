@@ -19,21 +19,21 @@ pub enum Request {
         open: OpenId,
         access: Access,
     },
-    /// The end of an open, of the ranges that belong to it, and with the last one of its lease.
+    /// Ends an open and its ranges. The last open of a lease ends the lease.
     Close(OpenId),
-    /// [`Request::Close`] by a client that may know already which name goes with it.
+    /// [`Request::Close`] by a client that may know already which name is deleted with the open.
     CloseListed {
         open: OpenId,
         /// The lease whose cached listing of the directory includes the removal. Honored only if the deletion and the
         /// last close name the same lease.
         listing: Option<LeaseKey>,
     },
-    /// The connection of this open is gone; the open stays until the client comes back.
+    /// The connection of this open is lost. The open waits for its client.
     Disconnect {
         open: OpenId,
         durable: Durable,
     },
-    /// The client is back, perhaps as another holder; the lease and the ranges of the open move with it.
+    /// The client reconnects, perhaps as another holder. The lease and the ranges of the open move with it.
     Reconnect {
         open: OpenId,
         holder: HolderId,
@@ -47,13 +47,14 @@ pub enum Request {
         open: OpenId,
         lease: LeaseRequest,
     },
-    /// The file goes when its last open does, or, with `None`, it does not. Needs [`Rights::DELETE`].
+    /// Decides that the last close deletes the file; `None` cancels that. Needs [`Rights::DELETE`].
     SetDelete {
         open: OpenId,
         link: Option<Link>,
         waits: bool,
     },
-    /// The file goes when this open and all others are closed; nothing of that shows before this one is. Needs [`Rights::DELETE`].
+    /// Deletes the file once this and all other opens are closed. Other requests see no deletion before this close.
+    /// Needs [`Rights::DELETE`].
     DeleteOnClose {
         open: OpenId,
         link: Link,
@@ -69,7 +70,7 @@ pub enum Request {
         /// `true`: exactly one enforced range of these bounds. `false`: these bytes of any ranges of the owner, even if
         /// there are none.
         enforced: bool,
-        /// Which of several of these bounds, where that is known; otherwise one that the owner has alone before one that it shares.
+        /// Selects one of several ranges with these bounds. `None` prefers an exclusive range over a shared one.
         is_exclusive: Option<bool>,
     },
     /// The holder of a lease acknowledges a recall with the requested rights or fewer; a delegation may be returned at
@@ -80,7 +81,7 @@ pub enum Request {
         keeps: Caching,
     },
     Io(Io),
-    /// A name of this file is about to be removed, replaced, changed or added: holders that keep it open let it go.
+    /// Removes, replaces, changes or adds a name of this file: recalls handle caches first.
     Unlink {
         by: Requester,
         waits: bool,
@@ -116,9 +117,9 @@ pub struct OpenRequest {
     pub holder: HolderId,
     pub stream: Stream,
     pub access: Access,
-    /// The data go with the open: a truncation, as far as other people's caches are concerned.
+    /// Whether the open truncates the data, which breaks caches of others.
     pub truncates: bool,
-    /// Whether I/O of the open obeys all ranges of others, also advisory ones.
+    /// Whether I/O of the open obeys all ranges of others, advisory ones included.
     pub is_mandatory: bool,
     /// Whether the denial affects opens only, not reads and writes of callers without state.
     pub is_advisory: bool,
@@ -128,7 +129,6 @@ pub struct OpenRequest {
     pub waits: bool,
 }
 
-/// An open from before a restart.
 #[derive(Clone, Debug)]
 pub struct RestoreRequest {
     /// The holder until the client reconnects.
@@ -232,7 +232,6 @@ pub enum Queueing {
     },
 }
 
-/// A read or change of data or attributes.
 #[derive(Clone, Copy, Debug)]
 pub struct Io {
     pub by: Requester,
@@ -248,7 +247,7 @@ pub enum IoKind {
     Read,
     /// Writes, allocates, punches or truncates data.
     Write,
-    /// An open that replaces the file makes it empty: byte ranges do not stand against that (MS-FSA 2.1.5.1.2.1).
+    /// A truncation by an open that replaces the file. Byte ranges do not conflict with it (MS-FSA 2.1.5.1.2.1).
     Replace,
     /// Changes attributes other than the size.
     SetAttrs,
@@ -262,7 +261,6 @@ pub enum IoKind {
 pub enum Requester {
     /// A caller without state: it is refused instead of waiting, and nothing of it is stored.
     Anonymous,
-    /// A holder, without an open.
     Holder(HolderId),
     Open(OpenId),
 }
@@ -315,7 +313,7 @@ impl Span {
         self.end
     }
 
-    /// The first byte, and the first after it if that has a number of 64 bits: for places where memory counts.
+    /// The first byte, and the first byte after the span if it fits 64 bits: a compact form.
     pub(super) fn to_bounds(self) -> (u64, Option<u64>) {
         (self.start, u64::try_from(self.end).ok())
     }
@@ -341,7 +339,6 @@ impl Span {
         u128::from(self.start) <= other.end && u128::from(other.start) <= self.end
     }
 
-    /// Returns the smallest span that contains both.
     pub(super) fn hull(&self, other: &Self) -> Self {
         Self { start: self.start.min(other.start), end: self.end.max(other.end) }
     }

@@ -16,7 +16,6 @@ use std::time::Duration;
 
 const SHARDS: usize = 64;
 const NEVER: u64 = u64::MAX;
-/// Claims ended under one lock.
 const ENDED_PER_STEP_MAX: usize = 256;
 /// The interval of checks for a removal by another thread.
 const REMOVAL_POLL: Duration = Duration::from_millis(10);
@@ -172,7 +171,7 @@ impl Claims {
         self.check_change(now, file, || Request::Unlink { by, waits: false })
     }
 
-    /// Names in `directory` have changed; the holder of `except` knows it already.
+    /// Breaks cached listings of `directory` after its names changed, except that of `except`.
     #[inline]
     pub fn listing_changed(
         &self,
@@ -189,8 +188,8 @@ impl Claims {
         self.counts.deletes.load(Relaxed) > 0
     }
 
-    /// See [`Table::is_deleted`]. One load where nothing in the volume goes with an open, a hash and a second load where nothing in
-    /// the shard does.
+    /// See [`Table::is_deleted`]. Costs one load without deletions in the volume.
+    /// Costs two loads and a hash without deletions in the shard.
     #[inline]
     pub fn is_deleted(&self, file: &FileKey, stream: Stream) -> bool {
         self.has_deletions_of(file) && self.shard(file).table.lock().is_deleted(file, stream)
@@ -265,7 +264,7 @@ impl Claims {
         self.shard(file).table.lock().is_split_by(file, owner, stream, span)
     }
 
-    /// Delivers effects to their holders. What is the volume's to do is done when it expires claims.
+    /// Delivers effects to their holders. Effects for the volume wait for [`Claims::expire`].
     pub fn dispatch(&self, effects: Vec<Effect>) {
         let deferred = self.deliver_effects(effects);
         if !deferred.is_empty() {
@@ -293,7 +292,7 @@ impl Claims {
         left
     }
 
-    /// Enforces every deadline up to `now`.
+    /// Enforces every deadline up to `now`; returns effects for the volume.
     pub fn expire(&self, now: Nanos) -> Vec<Effect> {
         self.grace.expire(now);
         let due = self.shards.iter().filter(|shard| shard.deadline.load(Relaxed) <= now.0);
@@ -324,7 +323,6 @@ impl Claims {
         is_removing
     }
 
-    /// Returns the next deadline for [`Claims::expire`].
     pub fn next_deadline(&self) -> Option<Nanos> {
         if !self.deferred_effects.lock().is_empty() {
             return Some(Nanos::default());
@@ -363,7 +361,7 @@ impl Claims {
         effects
     }
 
-    /// Ends all that a holder has, and the holder, and delivers the effects, also to the holder.
+    /// Ends a holder and all its claims, and delivers the effects to all holders, this one included.
     pub fn end_holder(&self, now: Nanos, holder: HolderId) {
         self.dispatch(self.end_claims(now, holder));
         self.holders.write().remove(&holder);

@@ -16,7 +16,6 @@ pub(super) trait Entry {
 #[derive(Debug)]
 pub(super) struct Slab<E> {
     entries: Vec<E>,
-    /// The first of the free entries, which form a chain.
     free: u32,
     count: u32,
 }
@@ -52,7 +51,6 @@ impl<E> Slab<E> {
 }
 
 impl<E: Entry> Slab<E> {
-    /// Adds an entry; returns its number.
     pub(super) fn insert(&mut self, entry: E) -> u32 {
         self.count += 1;
         if let Some(free) = self.entries.get_mut(self.free as usize) {

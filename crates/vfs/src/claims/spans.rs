@@ -30,7 +30,7 @@ pub(super) trait Order: Sized {
     fn set_height(entry: &mut Self::Entry, height: u8);
 }
 
-/// The methods of an [`Order`] for entries that have their links in one field and the height in an array of all heights.
+/// Implements an [`Order`] for entries with links in one field and heights in one array.
 macro_rules! place_in_tree {
     ($links:ident, $height:literal) => {
         fn links(entry: &Self::Entry) -> &Links<Self::Below> {
@@ -88,7 +88,7 @@ pub(super) trait Below<O: Order>: Copy + Default + 'static {
 
     fn add(&mut self, other: Self, slab: &Slab<O::Entry>);
 
-    /// Excludes a node if that leaves all else as it is. Returns whether it did: if not, the summary has to be made anew.
+    /// Excludes a node, if that leaves the rest unchanged. False: rebuild the summary.
     fn remove(&mut self, gone: u32) -> bool;
 
     /// Whether any entry that is not exempt reaches the window. A summary that cannot know returns true.
@@ -115,14 +115,14 @@ pub(super) struct Counted {
     count: u32,
 }
 
-/// The entry with the farthest end, and the one with the farthest end of any other group; `NIL` if there is no other.
+/// The entry with the farthest end, and the farthest entry of any other group (`NIL` without one).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Farthest {
     first: u32,
     second: u32,
 }
 
-/// The farthest ends, and the entries with the lowest and the highest number of their own.
+/// The farthest ends, and the entries with the lowest and the highest number.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Numbered {
     farthest: Farthest,
@@ -273,7 +273,7 @@ impl<O: Order> Below<O> for Numbered {
 
 type Key<O> = (<O as Order>::Kind, u64, u128, bool, u64);
 
-/// The spans that a search is for: they end after one point and begin before another.
+/// Selects spans that end after one point and begin before another.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     after: Option<u64>,
@@ -301,7 +301,6 @@ impl Window {
     }
 }
 
-/// The root of a tree of entries of a slab.
 #[derive(Debug)]
 pub(super) struct SpanTree<O> {
     root: u32,
@@ -327,7 +326,7 @@ impl<O: Order> SpanTree<O> {
         self.root = Change::<O>(slab).insert_below(self.root, new, &which);
     }
 
-    /// Removes the entry that is in the place of this one, if there is one; returns its number in the slab, where it stays.
+    /// Removes the entry at the place of `entry`; returns its slab number. The slab retains the entry.
     pub(super) fn remove(&mut self, slab: &mut Slab<O::Entry>, entry: &O::Entry) -> Option<u32> {
         let (root, removed) = Change::<O>(slab).remove_below(self.root, &key::<O>(entry));
         self.root = root;
@@ -337,7 +336,6 @@ impl<O: Order> SpanTree<O> {
     }
 }
 
-/// A tree with its entries.
 pub(super) struct Search<'a, O: Order> {
     slab: &'a Slab<O::Entry>,
     root: u32,
@@ -348,7 +346,7 @@ impl<'a, O: Order> Search<'a, O> {
         self.slab.get(at).map(|entry| (entry, O::links(entry)))
     }
 
-    /// Whether anything of any kind that is not exempt ends after the window begins.
+    /// Whether any entry of any kind that is not exempt ends after the window begins.
     pub(super) fn is_any_reached(&self, window: Window, is_exempt: &impl Fn(&O::Group) -> bool) -> bool {
         self.node(self.root).is_some_and(|(_, links)| self.is_reached(links, window, is_exempt))
     }
@@ -367,7 +365,7 @@ impl<'a, O: Order> Search<'a, O> {
         self.all_below(self.root, &kind, window, &mut note);
     }
 
-    /// The first entry of a kind, or of the next one that there is, from this span on.
+    /// The first entry from this span on, of this kind or the next kind with entries.
     pub(super) fn at_or_after(&self, kind: O::Kind, span: &Span, is_exclusive: bool) -> Option<&'a O::Entry> {
         let from: Key<O> = (kind, span.start(), span.end(), is_exclusive, 0);
         let (mut at, mut found) = (self.root, None);
@@ -383,7 +381,7 @@ impl<'a, O: Order> Search<'a, O> {
         found
     }
 
-    /// The last entry before the place of this one, which need not be there.
+    /// The last entry before the place of `entry`, which need not be in the tree.
     pub(super) fn last_before(&self, entry: &O::Entry) -> Option<&'a O::Entry> {
         let (mut at, mut found) = (self.root, None);
         let key_of = key::<O>(entry);
@@ -543,7 +541,6 @@ enum Moved {
     Apart,
 }
 
-/// A tree that changes.
 struct Change<'a, O: Order>(&'a mut Slab<O::Entry>);
 
 impl<O: Order> Change<'_, O> {
@@ -681,7 +678,6 @@ impl<O: Order> Change<'_, O> {
         up
     }
 
-    /// Updates the summary of a node from its two sides.
     fn update(&mut self, at: u32) {
         let (left, right) = self.sides(at);
         let mut below = O::Below::of(at);

@@ -7,7 +7,6 @@ use crate::FileKey;
 use crate::qos::Nanos;
 use std::collections::HashSet;
 
-/// Time limits of answers from holders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
     /// To acknowledge a break (MS-SMB2 3.3.2.1: 35 seconds).
@@ -16,7 +15,6 @@ pub struct Timeouts {
     pub returned: Nanos,
 }
 
-/// The inputs and results of one step of the table.
 pub(super) struct Step<'a> {
     pub now: Nanos,
     pub file: FileKey,

@@ -25,7 +25,6 @@ pub struct ClaimCounts {
     pub blocks_getattr: usize,
     /// Claims that delay taking the end of a file from its attributes.
     pub blocks_eof: usize,
-    /// Claims that can stop or delay changes of data, attributes or names.
     pub blocks_change: usize,
     /// Files of which the data or a stream is to be deleted on close.
     pub deletes: usize,
@@ -78,7 +77,7 @@ impl Table {
         self.files.get(file).map_or(0, |claims| claims.ranges_of(owner))
     }
 
-    /// The byte ranges that end with an open of a file, and whether each is for it alone.
+    /// The byte ranges that end with an open of a file, and whether each is exclusive.
     pub fn ranges_with(&self, file: &FileKey, open: OpenId) -> Vec<(Span, bool)> {
         self.files.get(file).map_or_else(Vec::new, |claims| claims.ranges_with(open))
     }
@@ -109,18 +108,18 @@ impl Table {
         self.files.get(file)?.access_of(open)
     }
 
-    /// Whether a stream of a file is to go with its last open, by itself or with the file, whichever open decided that.
+    /// Whether the last close deletes a stream, by itself or with its file, regardless of which open decided that.
     pub fn is_deleted(&self, file: &FileKey, stream: Stream) -> bool {
         self.files.get(file).is_some_and(|claims| claims.is_deleted(stream))
     }
 
-    /// Whether a stream of a file goes with the opens of others, and the requester has no open that would keep it.
+    /// Whether a close by others deletes a stream while the requester has no open of it.
     pub fn is_going(&self, file: &FileKey, stream: Stream, by: Requester) -> bool {
         let is_going = |claims: &FileClaims| claims.is_going(stream, claims.actor(by).unwrap_or_default());
         self.files.get(file).is_some_and(is_going)
     }
 
-    /// The name that goes with the last open of a stream of a file, or of the file as such, if that was decided.
+    /// The name to delete with the last open of a stream or file; `None` if no deletion is decided.
     pub fn deletion_of(&self, file: &FileKey, stream: Stream) -> Option<Link> {
         self.files.get(file)?.deletion_of(stream)
     }
@@ -159,12 +158,11 @@ impl Table {
         self.visit(now, file, |claims, _| claims.removed(stream)).1
     }
 
-    /// Whether the volume has a name of this file to remove, or of a stream of it.
+    /// Whether the volume has yet to remove a name of this file or of one of its streams.
     pub fn is_removing(&self, file: &FileKey) -> bool {
         self.files.get(file).is_some_and(|claims| claims.deletions.iter().any(|gone| gone.is_begun))
     }
 
-    /// Enforces every deadline up to `now`.
     pub fn expire(&mut self, now: Nanos) -> Vec<Effect> {
         let mut effects = Vec::new();
         while let Some(&(deadline, file)) = self.deadlines.first() {
@@ -177,7 +175,6 @@ impl Table {
         effects
     }
 
-    /// Returns the next deadline for [`Table::expire`].
     pub fn next_deadline(&self) -> Option<Nanos> {
         self.deadlines.first().map(|&(deadline, _)| deadline)
     }
@@ -285,7 +282,7 @@ impl Table {
         (answer, effects)
     }
 
-    /// Keeps the files of each holder, and forgets files on which nothing is held.
+    /// Indexes files by holder, and forgets files without claims.
     fn index(&mut self, file: &FileKey, touched: &[HolderId]) {
         let Some(claims) = self.files.get_mut(file) else { return };
         for &holder in touched {
@@ -350,7 +347,6 @@ impl Table {
         self.files.get(file)
     }
 
-    /// Checks that the indexes match the files.
     pub(super) fn assert_tidy(&self) {
         assert!(self.files.values().all(|claims| !claims.is_empty()));
         let armed = self.files.values().filter(|claims| claims.armed.is_some()).count();

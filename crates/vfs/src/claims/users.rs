@@ -32,8 +32,8 @@ impl HolderUsers {
         }
     }
 
-    /// Whether a holder may have one more claim of a kind on a file, where these `count` have one each: not if its user has as many as there is
-    /// room left for. So one user has half at most, and several leave some to the next.
+    /// Whether a holder may have one more claim of a kind on a file with `count` claims of that kind.
+    /// A user may have at most as many claims as the remaining room, so one user has at most half.
     pub(super) fn has_room<I: Iterator<Item = HolderId>>(
         &self,
         holder: HolderId,

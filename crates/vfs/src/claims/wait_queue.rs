@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const NEVER: Nanos = Nanos(u64::MAX);
 
-/// The requests that wait for claims on a file. Mostly there are none, and it takes no memory.
+/// The requests that wait for claims on a file. Allocates nothing without requests.
 #[derive(Debug, Default)]
 pub(super) struct WaitQueue(Option<Box<Requests>>);
 
@@ -21,7 +21,6 @@ struct Requests {
     /// Requests that wait for a recall; then they are applied again.
     recalls: BTreeMap<Ticket, HolderId>,
     ranges: BTreeMap<Ticket, (RangeWaiter, u32)>,
-    /// The entries, by the index in `ranges`.
     all: Slab<Entry>,
     spans: SpanTree<ByBytes>,
     of_owners: SpanTree<ByOwner>,
@@ -31,7 +30,6 @@ struct Requests {
     behind: BTreeSet<(u64, Ticket)>,
     until: BTreeSet<(Nanos, Ticket)>,
     of_holders: BTreeSet<(HolderId, Ticket)>,
-    /// Requests to recheck.
     due: BTreeSet<Ticket>,
 }
 
@@ -43,7 +41,6 @@ pub(super) struct RangeWaiter {
     pub behind: Behind,
 }
 
-/// The claim that a request waits behind.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Behind {
     pub claim: u64,
@@ -203,7 +200,6 @@ impl WaitQueue {
         self.0.as_ref()?.waiter(ticket)
     }
 
-    /// Rechecks the requests behind a released claim.
     pub(super) fn released(&mut self, claim: u64) {
         if let Some(requests) = &mut self.0 {
             requests.released(claim);
@@ -217,14 +213,13 @@ impl WaitQueue {
         }
     }
 
-    /// Rechecks all requests for ranges.
     pub(super) fn all_released(&mut self) {
         if let Some(requests) = &mut self.0 {
             requests.due.extend(requests.ranges.keys());
         }
     }
 
-    /// An owner has got bytes: its requests for them do not wait behind other requests any longer.
+    /// Notes that an owner acquired bytes: its requests for them no longer wait behind other requests.
     pub(super) fn acquired(&mut self, owner: LockOwner, stream: Stream, span: &Span) {
         if let Some(requests) = &mut self.0 {
             requests.acquired(owner, stream, span);
@@ -248,7 +243,7 @@ impl WaitQueue {
         self.0.as_ref()?.in_the_way(request, before)
     }
 
-    /// The last request before `before` that is the same as `request`, of the same owner: it waits as long as that does.
+    /// The last request before `before` that equals `request`: both wait for the same time.
     pub(super) fn twin(&self, request: &LockRequest, before: Ticket) -> Option<Ticket> {
         self.0.as_ref()?.twin(request, before)
     }
@@ -324,7 +319,6 @@ impl Requests {
         self.ranges.insert(ticket, (waiter, at));
     }
 
-    /// Moves the entries to less memory, at the cost of a few of the removals before it.
     #[cold]
     fn compact(&mut self) {
         self.all = Slab::default();

@@ -25,7 +25,6 @@ use crate::namespace::Export;
 use crate::volume::Volume;
 use std::sync::Arc;
 
-/// Changes of a file's security; `None` leaves a part as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SetSecurity {
     pub uid: Option<u32>,
@@ -104,8 +103,8 @@ impl Ruling<'_> {
 }
 
 impl Export {
-    /// Whether listings show `caller` the file of `key`, which has `attrs`, where they show only readable files. Where
-    /// lists rule, that needs all rights of reading, as on Windows.
+    /// Whether access-based listings show `caller` the file of `key`, which has `attrs`.
+    /// Where lists rule, that needs all rights of reading, as on Windows.
     pub fn is_visible(self: &Arc<Self>, key: &FileKey, attrs: &Attrs, caller: &Caller) -> FsResult<bool> {
         Ok(match self.volume.security_style() {
             SecurityStyle::Unix => {
@@ -145,7 +144,7 @@ impl File {
         Ok(record.map(|record| record.acl.granted(&attrs, caller)))
     }
 
-    /// The list of this file, which has `attrs`; where it has none, that which its mode amounts to. `None`: mode bits rule.
+    /// The list of this file, which has `attrs`, or the equivalent of its mode. `None`: mode bits rule.
     pub fn acl(&self, attrs: &Attrs, blocking: Blocking) -> FsResult<Option<Acl>> {
         match self.volume().security_style() {
             SecurityStyle::Unix => Ok(None),
@@ -159,7 +158,7 @@ impl File {
         }
     }
 
-    /// The list of POSIX of this file, which has `attrs`, where mode bits rule; `None` if it has none.
+    /// The POSIX ACL of this file, which has `attrs`; `None` without one, or where lists rule.
     pub fn posix_acl(&self, attrs: &Attrs, blocking: Blocking) -> FsResult<Option<Arc<PosixAcl>>> {
         match (self.volume().security_style(), self.node.acls()) {
             (SecurityStyle::Unix, Some(acls)) => acls.access_acl(attrs, blocking),
@@ -257,7 +256,7 @@ impl File {
         Ok(Ruling::Lists { dir, object: object.map(|(_, object)| object) })
     }
 
-    /// Whether this directory, which has `dir` and lies where lists rule, has no list, and a mode by which names belong to owners.
+    /// Whether this directory, which has `dir` and is ruled by lists, has no list and a sticky mode.
     fn is_sticky_by_mode(&self, dir: &Attrs, blocking: Blocking) -> FsResult<bool> {
         Ok(dir.mode & STICKY != 0 && record(self.volume(), &self.node, dir, blocking)?.is_none())
     }
@@ -272,7 +271,7 @@ impl File {
         Ok(above.map(|above| NewList { above, given: given.cloned() }))
     }
 
-    /// Gives a file that was made with `attrs` in `dir` its list; its attributes then. A file that cannot have it does not stay.
+    /// Stores the list of a new file in `dir`; returns the new attributes. Removes the file if that fails.
     pub(super) fn give_list(
         &self,
         list: &NewList,
@@ -408,7 +407,6 @@ impl NewList {
     }
 }
 
-/// Returns the rights that lists give `caller` on a file of `volume`.
 fn granted(
     volume: &Volume,
     node: &NodeRef,
@@ -422,7 +420,7 @@ fn granted(
     })
 }
 
-/// The list of POSIX that rules a file with `attrs` beside its mode bits, where that matters to `caller`.
+/// The POSIX ACL that rules a file with `attrs` beside its mode bits, if it matters to `caller`.
 #[inline]
 pub(crate) fn ruling_acl(
     node: &NodeRef,
@@ -436,8 +434,8 @@ pub(crate) fn ruling_acl(
     node.acls().map_or(Ok(None), |acls| acls.access_acl(attrs, blocking))
 }
 
-/// [`FsError::Access`] unless mode bits, and the list of POSIX beside them, give `caller` all of `wish`, where they rule. Also under
-/// the backend's lock.
+/// [`FsError::Access`] unless mode bits and POSIX ACL, where these rule, grant `caller` all of `wish`.
+/// May run under the backend's lock.
 pub(super) fn check_mode(node: &NodeRef, attrs: &Attrs, caller: &Caller, wish: Access) -> FsResult<()> {
     let acl = ruling_acl(node, attrs, caller, Blocking::Allowed)?;
     access::check(attrs, acl.as_deref(), caller, wish)
@@ -449,7 +447,7 @@ pub(super) fn check_mode_data(node: &NodeRef, attrs: &Attrs, caller: &Caller, wi
     access::check_data(attrs, acl.as_deref(), caller, wish)
 }
 
-/// The list of a file that has `attrs`, if it has one that belongs to its owner, group and mode. What is no record counts as none.
+/// The list of a file with `attrs`, if valid for its owner, group and mode. A malformed record counts as none.
 fn record(
     volume: &Volume,
     node: &NodeRef,

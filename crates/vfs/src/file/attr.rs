@@ -18,7 +18,6 @@ pub type Guard = Option<Time>;
 /// Rights of a caller on an object, by its mode bits or its access control list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AccessReply {
-    /// The attributes the answer is drawn from.
     pub attrs: Attrs,
     /// Read a file, list a directory.
     pub read: bool,
@@ -31,7 +30,7 @@ pub struct AccessReply {
     /// Remove entries of a directory.
     pub delete: bool,
     pub execute: bool,
-    /// Change its mode and times as its owner, or as root.
+    /// Change mode and times, as owner or root.
     pub owns: bool,
 }
 
@@ -168,7 +167,6 @@ pub(super) struct Setter<'c> {
 }
 
 impl<'c> Setter<'c> {
-    /// A caller without an open.
     fn of(caller: &'c Caller) -> Self {
         Self { caller, by: caller.by, is_open: false, sets_times: false, kind: IoKind::Write }
     }

@@ -22,9 +22,8 @@ use crate::model::name::Name;
 use std::cell::Cell;
 
 impl File {
-    /// Checks the claims of others before data or attributes are read or changed. `FsError::Wait(Wait::Recall)` while
-    /// a recall is under way; [`FsError::Locked`] on a conflict that no recall resolves. One atomic load if there are
-    /// no claims.
+    /// Checks the claims of others before data or attributes are read or changed. `FsError::Wait(Wait::Recall)` during
+    /// a recall; [`FsError::Locked`] on a conflict that no recall resolves. One atomic load without claims.
     #[inline]
     pub(super) fn check_claims(
         &self,
@@ -158,7 +157,6 @@ impl File {
         claims.relink(|| self.volume().now(), &moved.node.key(), from, to);
     }
 
-    /// Updates delete-on-close links after a stream of this file was renamed.
     pub(super) fn update_stream_links(&self, from: &[u8], to: &[u8]) {
         if let Some(claims) = self.volume().active_claims().filter(|claims| claims.has_deletions()) {
             let key = self.key();
@@ -218,21 +216,21 @@ impl File {
         self.volume().active_claims()?.access_of(&self.key(), open)
     }
 
-    /// Whether this file or stream is to go with its last open, whichever open decided that. A stream goes with its
-    /// file, too. One atomic load where nothing of the volume is to go.
+    /// Whether the last close deletes this file or stream, regardless of which open decided that.
+    /// A file's deletion includes its streams. One atomic load without deletions in the volume.
     #[inline]
     pub fn is_deleted(&self) -> bool {
         self.volume().active_claims().is_some_and(|claims| claims.is_deleted(&self.key(), self.stream()))
     }
 
-    /// Whether this file or stream goes with the opens of others, and the requester has no open that would keep it.
+    /// Whether a close by others deletes this file or stream while the requester has no open of it.
     pub(super) fn is_going(&self, by: Requester) -> bool {
         self.volume()
             .active_claims()
             .is_some_and(|claims| claims.is_pending_deletion(&self.key(), self.stream(), by))
     }
 
-    /// The name that goes with the last open of this file or stream, if that was decided.
+    /// The name to delete with the last open; `None` if no deletion is decided.
     pub fn deletion(&self) -> Option<Link> {
         self.volume().active_claims()?.deletion_of(&self.key(), self.stream())
     }
@@ -246,7 +244,7 @@ impl File {
         self.volume().active_claims().map_or_else(Vec::new, |claims| claims.ranges_with(&self.key(), open))
     }
 
-    /// Waits for earlier changes of this file: after it, every change has seen the current claims.
+    /// Waits for changes of this file in progress: all later changes see the current claims.
     pub fn pass_changes(&self) -> FsResult<Attrs> {
         // A change that is refused takes the lock, and changes nothing.
         match self.data().change_attrs(&|_| Err(FsError::GuardMismatch)) {

@@ -41,7 +41,6 @@ pub struct Created {
 }
 
 impl Export {
-    /// The root directory, as reached through this export.
     pub fn root(self: &Arc<Self>) -> File {
         File { export: Arc::clone(self), node: Arc::clone(self.volume.root()), stream: None }
     }
@@ -83,8 +82,8 @@ impl File {
         Arc::ptr_eq(&self.node, root) || self.node.key() == root.key()
     }
 
-    /// The attributes now. A stream has those of its file, except for the size. [`FsError::Stale`] once it has no name
-    /// left.
+    /// The current attributes. A stream has those of its file, except for the size.
+    /// [`FsError::Stale`] once the file has no name left.
     #[inline]
     pub fn attrs(&self, blocking: Blocking) -> FsResult<Attrs> {
         let attrs = self.node.attrs(blocking)?;
@@ -94,13 +93,11 @@ impl File {
         }
     }
 
-    /// The node that stores the data.
     #[inline]
     pub(super) fn data(&self) -> &NodeRef {
         self.stream.as_ref().map_or(&self.node, |stream| &stream.node)
     }
 
-    /// Another file of the same export.
     pub(super) fn beside(&self, node: NodeRef) -> Self {
         Self { export: Arc::clone(&self.export), node, stream: None }
     }

@@ -11,15 +11,14 @@ use crate::model::attrs::{MODE_BITS, SET_GID};
 use crate::model::caller::Caller;
 use crate::model::name::Name;
 
-/// The treatment of a name that exists already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disposition {
     /// An existing regular file is opened. Only the size of the attributes applies to it: size 0 truncates it.
     OpenOrCreate,
     /// The name must be free: [`FsError::Exists`] if it is taken.
     CreateNew,
-    /// [`Disposition::CreateNew`], but a repetition with the same key finds the file it made, even after a restart. The
-    /// file's times store the key, so the attributes may set none.
+    /// [`Disposition::CreateNew`], but a retry with the same key finds its file, even after a restart.
+    /// The file's times store the key, so the attributes may set none.
     CreateOnce(ExclusiveKey),
 }
 
@@ -32,7 +31,7 @@ impl ExclusiveKey {
         Self(bytes)
     }
 
-    /// The two times that carry the key, until the client sets them: 31 bits each, which every file system can hold.
+    /// The two times that store the key until the client sets them: 31 bits each, which every file system supports.
     fn times(self) -> (Time, Time) {
         let [a, b, c, d, e, f, g, h] = self.0;
         let seconds = |bytes| i64::from(u32::from_be_bytes(bytes) & 0x7fff_ffff);
@@ -55,7 +54,7 @@ struct NewFile<'n> {
 }
 
 impl File {
-    /// Makes a regular file in this directory, or takes the one that is there if `disposition` allows.
+    /// Makes a regular file in this directory, or opens an existing one if `disposition` allows.
     pub fn create(
         &self,
         caller: &Caller,
@@ -245,7 +244,7 @@ impl File {
         Some(self.open_existing(caller, new, pending))
     }
 
-    /// Opens the existing object of a name according to the disposition.
+    /// Opens an existing object according to the disposition.
     fn open_existing(
         &self,
         caller: &Caller,

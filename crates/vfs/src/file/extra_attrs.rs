@@ -72,7 +72,7 @@ impl File {
         }
     }
 
-    /// Sets when this file was made. What the storage says of that stays, and is not shown any longer.
+    /// Sets the creation time. The storage's own birth time stays, hidden.
     pub fn set_born(&self, caller: &Caller, born: Time, pending: &mut PendingSync) -> FsResult<Change> {
         self.authorize_born(caller)?;
         self.update_extra_attrs(caller, |extra| extra.born = Some(born), pending)

@@ -22,7 +22,7 @@ impl File {
         volume.watches().changed(volume.root(), &self.node, &[(Action::Modified, name)], what);
     }
 
-    /// Notifies watches of this directory that it goes with its last open.
+    /// Notifies watches that the last close deletes this directory.
     pub fn notify_deleting(&self) {
         self.volume().watches().directory_removed(&self.key());
     }

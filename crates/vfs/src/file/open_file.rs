@@ -187,8 +187,8 @@ impl OpenFile<'_> {
         Self { access: self.access.and(other.access), ..self }
     }
 
-    /// Reads and writes under a claim, so that the claim does not conflict with itself. The file of a claimed open
-    /// outlives its last name.
+    /// Reads and writes under a claim, which then does not conflict with the I/O.
+    /// The file of a claimed open outlives its last name.
     #[must_use]
     pub fn with_claim(self, by: Requester) -> Self {
         let pin = matches!(by, Requester::Open(_)).then(|| Arc::new(Pin::new(&self.file)));
@@ -295,7 +295,6 @@ impl OpenFile<'_> {
         Ok((Change { before: attrs, after: attrs }, volume.write_verifier()))
     }
 
-    /// Whether this user opened the file.
     pub fn is_by(&self, caller: &Caller) -> bool {
         self.caller.uid == caller.uid
     }
@@ -323,8 +322,8 @@ impl OpenFile<'_> {
         self.file.check_claims(self.by, IoKind::Read, || Span::clamped(offset, len))
     }
 
-    /// Whether `len` bytes at `offset` of a file with these attributes may be changed now, and if so, whether that takes its
-    /// set-id bits away.
+    /// Whether `len` bytes at `offset` of a file with these attributes may be changed now, and whether that clears its
+    /// set-id bits.
     pub(super) fn authorize_change(&self, attrs: &Attrs, offset: u64, len: u64) -> FsResult<bool> {
         self.check_rights(attrs)?;
         self.file.check_claims(self.by, IoKind::Write, || Span::clamped(offset, len))?;

@@ -58,8 +58,8 @@ impl OpenFile<'_> {
         self.file().data_changed(self.change(offset, len, stability, pending, zero)?)
     }
 
-    /// [`FsError::CrossVolume`] unless this file can be copied and cloned to `target`: both are of one volume, or of two in the
-    /// same file system.
+    /// [`FsError::CrossVolume`] unless this file can be copied and cloned to `target`.
+    /// Both must be in one volume or in one file system.
     pub fn reaches(&self, target: &OpenFile<'_>) -> FsResult<()> {
         let (source, target) = (self.file(), target.file());
         let is_near =

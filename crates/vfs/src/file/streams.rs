@@ -163,7 +163,6 @@ impl File {
         })
     }
 
-    /// Translates a change of the file's attributes into a change of the visible ones.
     pub(super) fn shown_change(&self, change: Change) -> FsResult<Change> {
         let Some(stream) = &self.stream else { return Ok(change) };
         let own = stream.node.attrs(Blocking::Allowed)?;

@@ -13,7 +13,7 @@ use crate::{
 use std::ops::ControlFlow;
 
 impl File {
-    /// The value of an attribute of a file that `caller` may read. [`FsError::NotFound`] if it is not there.
+    /// The value of an attribute of a file that `caller` may read. [`FsError::NotFound`] if it does not exist.
     pub fn get_xattr(&self, caller: &Caller, name: &[u8]) -> FsResult<Vec<u8>> {
         let (name, xattrs) = (XattrName::new(name)?, self.xattrs()?);
         self.check_reads_xattrs(caller)?;

@@ -23,7 +23,6 @@ pub struct Time {
 }
 
 impl Time {
-    /// Returns nanoseconds since 1970.
     pub fn as_nanos(self) -> i128 {
         i128::from(self.seconds) * 1_000_000_000 + i128::from(self.nanos)
     }
@@ -68,7 +67,7 @@ pub struct Attrs {
     /// after a restart. It stays while nothing changes and the file is in use. Reading, and its effect on `accessed`,
     /// is no change.
     pub change: u64,
-    /// When the file was made; `None` where the storage does not keep it. Nothing changes it.
+    /// Creation time; `None` if the storage has none. It never changes.
     pub born: Option<Time>,
 }
 
@@ -84,8 +83,8 @@ pub enum SetTime {
 pub struct SetAttrs {
     /// New mode bits (`0o7777`).
     pub mode: Option<u32>,
-    /// Bits that the mode of a new file loses, unless its directory hands a list on (RFC 8275). Of a file that is there, they mean
-    /// nothing.
+    /// Bits that the mode of a new file loses, unless its directory has a default ACL (RFC 8275).
+    /// Ignored for existing files.
     pub umask: u32,
     pub uid: Option<u32>,
     pub gid: Option<u32>,
@@ -100,7 +99,7 @@ impl SetAttrs {
         *self == Self::default()
     }
 
-    /// [`FsError::Invalid`] if a user or group is to be set that is none: the kernel would leave the one there is.
+    /// [`FsError::Invalid`] if user or group is [`crate::model::caller::INVALID_ID`]: the kernel would ignore it.
     pub fn check_ids(&self) -> FsResult<()> {
         if [self.uid, self.gid].contains(&Some(INVALID_ID)) { Err(FsError::Invalid) } else { Ok(()) }
     }
@@ -130,7 +129,7 @@ impl FsStat {
     const SHORT_BYTES: u64 = 1 << 20;
     const SHORT_FILES: u64 = 16;
 
-    /// Whether next to nothing is left of storage that has this, in bytes or in files.
+    /// Whether next to no bytes or files are left.
     pub fn is_full(&self) -> bool {
         // Some file systems have no fixed number of files.
         let no_files = self.files_total > 0 && self.files_available < Self::SHORT_FILES;

@@ -4,7 +4,7 @@ use crate::claims::{LeaseKey, Requester};
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// The number that is no user and no group: chown(2), setfsuid(2) and their like take it as "leave it as it is".
+/// The id of no user or group: chown(2), setfsuid(2) and similar calls leave the id unchanged.
 pub const INVALID_ID: u32 = u32::MAX;
 
 /// The strength of a client's authentication.

@@ -14,8 +14,8 @@ pub const LINK_BYTES_MAX: usize = 4095;
 pub struct Name<'a>(&'a [u8]);
 
 impl<'a> Name<'a> {
-    /// The directory in the root of a volume that the streams of its files are in. No client reaches, sees or makes this name,
-    /// wherever it is ([`crate::volume::streams`]).
+    /// The directory in a volume's root for streams. No client reaches, sees or makes this name, in any directory
+    /// ([`crate::volume::streams`]).
     pub const STREAMS: Name<'static> = Name(b".plimsoll-streams");
 
     /// Checks `bytes`: empty, `.`, `..` and names with `/` or NUL are [`FsError::Invalid`], long ones

@@ -125,8 +125,8 @@ pub struct ExportAccess {
     pub changes: bool,
 }
 
-/// A volume at a path, with its policy. A volume may have several, with other paths and rules; a file reached through one
-/// of them is none of the others' ([`crate::File`]). A snapshot is exported as a volume over the backend that shows it.
+/// A volume at a path, with its policy. A volume may have several exports; a [`crate::File`] belongs to one of them.
+/// A snapshot is exported as a volume over the backend that shows it.
 pub struct Export {
     pub id: ExportId,
     /// The path clients mount: starts with `/`, no `/` at the end unless that is all.
@@ -134,7 +134,7 @@ pub struct Export {
     pub volume: Arc<Volume>,
     /// Rules of access; a client that no rule matches is refused.
     pub rules: Vec<ExportRule>,
-    /// Addresses at which it is served besides the service's own. At an address that is not among them it is not there.
+    /// Addresses that serve this export besides the service's own. Other addresses hide it.
     pub endpoints: Vec<IpAddr>,
     pub share: ShareSettings,
 }
@@ -293,7 +293,7 @@ impl Export {
 }
 
 impl Origin {
-    /// A call that has reached one of the service's own addresses, over the first protocol and without protection.
+    /// A call to one of the service's own addresses, with the first protocol and without protection.
     pub fn of(client: IpAddr) -> Self {
         Self { client, endpoint: None, protocol: ProtocolId::default(), protection: Protection::Plain }
     }
@@ -374,7 +374,6 @@ impl From<IpAddr> for Cidr {
     }
 }
 
-/// The length of the prefix of IPv4-mapped IPv6 addresses.
 const MAPPED_PREFIX: u8 = 96;
 
 fn bits(address: IpAddr) -> (u128, bool) {

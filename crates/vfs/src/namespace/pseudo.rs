@@ -46,7 +46,7 @@ impl<'n> PseudoDir<'n> {
         self.visible().filter(|export| self.next(export).is_some())
     }
 
-    /// The name that leads from here to an export, and where in its path that ends.
+    /// The next path component towards an export, and its end position in the export's path.
     fn next(&self, export: &'n Export) -> Option<(&'n str, usize)> {
         let below = export.path.strip_prefix(self.path)?.strip_prefix('/')?;
         let name = below.split('/').next().filter(|name| !name.is_empty())?;

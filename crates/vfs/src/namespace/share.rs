@@ -41,7 +41,7 @@ impl Default for ShareSettings {
 }
 
 impl ShareSettings {
-    /// Whether messages that are protected as `other` asks are protected as this asks.
+    /// Whether protection by `other` also satisfies these settings.
     pub fn is_met_by(&self, other: &Self) -> bool {
         self.encryption <= other.encryption && self.signing <= (other.signing || other.encryption)
     }

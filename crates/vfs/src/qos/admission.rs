@@ -63,7 +63,6 @@ impl Permit {
         self.0.moved = self.0.moved.and(moved);
     }
 
-    /// Counts all bytes of the demand as moved.
     pub fn record_all(&mut self) {
         self.0.moved = self.0.demand.transferred();
     }

@@ -49,7 +49,6 @@ struct State {
     scheduled: Option<Nanos>,
 }
 
-/// The admission gate of a volume.
 pub struct Gate {
     /// Whether anything is limited here: unlimited calls check only this.
     is_limited: Arc<Flag>,
@@ -67,7 +66,6 @@ pub fn is_anything_limited() -> bool {
     LIMITED.load(Ordering::Relaxed) > 0
 }
 
-/// Whether anything is limited at a gate.
 struct Flag {
     is_set: AtomicBool,
     /// Whether it is one of [`LIMITED`].

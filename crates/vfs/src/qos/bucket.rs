@@ -77,7 +77,6 @@ impl Bucket {
         self.set_per_unit(per_unit, now);
     }
 
-    /// Changes the cost of a unit.
     pub(super) fn set_picoseconds(&mut self, picoseconds: u64, now: Nanos) {
         let per_unit = (u128::from(picoseconds) << FRACTION_BITS) / 1000;
         self.set_per_unit(u64::try_from(per_unit).unwrap_or(u64::MAX), now);

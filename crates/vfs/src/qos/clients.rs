@@ -27,7 +27,7 @@ impl ClientMeters {
         }
     }
 
-    /// When a demand of this class of a client may pass.
+    /// The time at which a client's demand of this class may pass.
     #[inline]
     pub(super) fn due(&self, client: Client, class: Class) -> Nanos {
         if !self.is_limited {

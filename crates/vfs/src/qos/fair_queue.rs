@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 pub(super) struct FairQueue<K> {
     ready: [BTreeSet<(Served, K)>; Class::COUNT],
     asleep: BTreeSet<(Nanos, usize, K)>,
-    /// The service received by the flows of the latest turn. A new flow begins here, so that no flow saves up turns.
+    /// The service of the flows in the latest turn. A new flow starts here, so that no flow accumulates turns.
     level: Served,
 }
 
@@ -74,17 +74,16 @@ impl<K: Copy + Ord> FairQueue<K> {
         self.set(key, flow, class, Phase::Ready);
     }
 
-    /// Has nothing of this class any more.
+    /// Removes a flow from this class.
     pub(super) fn leave(&mut self, key: K, flow: &mut FlowState, class: Class) {
         self.set(key, flow, class, Phase::Absent);
     }
 
-    /// Gets no turn of this class before `until`.
+    /// Denies a flow turns of this class before `until`.
     pub(super) fn sleep(&mut self, key: K, flow: &mut FlowState, class: Class, until: Nanos) {
         self.set(key, flow, class, Phase::Asleep(until));
     }
 
-    /// Wakes a flow whose sleep is over; the caller queues it again.
     pub(super) fn wake(&mut self, now: Nanos) -> Option<(K, Class)> {
         let &(until, class, key) = self.asleep.first()?;
         (until <= now).then_some((key, Class::ALL[class]))
@@ -95,7 +94,7 @@ impl<K: Copy + Ord> FairQueue<K> {
         self.move_to(key, flow, flow.served + cost.0.max(1));
     }
 
-    /// Returns a part of the cost of a turn that was not used, so that a demand of unknown size costs no more than it took.
+    /// Refunds the unused part of a turn's cost, so that a demand of unknown size pays only for its use.
     pub(super) fn uncharge(&mut self, key: K, flow: &mut FlowState, cost: Nanos) {
         self.move_to(key, flow, flow.served.saturating_sub(cost.0));
     }

@@ -33,7 +33,6 @@ pub struct Mix {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VolumeLimits {
-    /// The volume as a whole.
     pub all: Limits,
     pub per_client: Limits,
     /// A ceiling that follows the observed mix of reads and writes.
@@ -42,7 +41,6 @@ pub struct VolumeLimits {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolLimits {
-    /// All its volumes together.
     pub all: Limits,
     /// Each client, in all its volumes together.
     pub per_client: Limits,

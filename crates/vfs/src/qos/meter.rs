@@ -36,7 +36,6 @@ impl Meter {
         self.write_op_milli = u64::from(limits.write_op_milli);
     }
 
-    /// When a demand of this class may pass.
     #[inline]
     pub(super) fn due(&self, class: Class) -> Nanos {
         let ops = self.ops.due();
@@ -92,14 +91,13 @@ impl Meter {
         self.of_each(demand).map(takes).into_iter().fold(Nanos(0), Nanos::max)
     }
 
-    /// In how many turns a demand is paid.
     #[inline]
     pub(super) fn turns(&self, demand: Demand) -> u32 {
         let turns = |(bucket, units, pieces): (&Bucket, u64, u32)| bucket.turns(units, pieces);
         self.of_each(demand).map(turns).into_iter().fold(1, u32::max)
     }
 
-    /// The units that a demand takes of each rate, and into how many pieces they can be divided.
+    /// The units that a demand takes of each rate, and the number of their pieces.
     #[inline]
     fn of_each(&self, demand: Demand) -> [(&Bucket, u64, u32); 6] {
         let Demand { read_bytes: read, write_bytes: written, reads, writes, others } = demand;
@@ -142,7 +140,6 @@ impl MixMeter {
         Self { mix, time, read: 0, all: 0, halved: now }
     }
 
-    /// When reads and writes may pass.
     #[inline]
     pub(super) fn due(&self, class: Class) -> Nanos {
         if class == Class::Other { Nanos(0) } else { self.time.due() }

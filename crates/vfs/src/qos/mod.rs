@@ -28,8 +28,8 @@ pub use scheduler::{Decision, Release, Scheduler};
 
 use std::net::IpAddr;
 
-/// Longest time of a rate that one turn takes. A demand that takes longer is paid in several, between which others have theirs, so that
-/// a client with small demands does not wait for the large ones of its neighbor.
+/// The longest time of a rate in one turn. A longer demand takes several turns.
+/// Others get turns in between, so a client with small demands does not wait for its neighbor's large ones.
 const TURN: Nanos = Nanos(5_000_000);
 
 /// Bytes that are not divided into turns: the least that an operation counts for where a ceiling follows the mix.
@@ -190,7 +190,6 @@ impl Demand {
         Self { reads: 0, writes: 0, others: 0, ..self }
     }
 
-    /// The bytes that it may move.
     #[must_use]
     pub const fn transferred(self) -> Transferred {
         Transferred { read: self.read_bytes, written: self.write_bytes }

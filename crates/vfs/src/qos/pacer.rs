@@ -9,8 +9,8 @@ use std::collections::binary_heap::PeekMut;
 use std::sync::{Arc, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
-/// Calls that come due within this time pass together: a wake-up for each would cost more than the calls. What is due keeps
-/// its credit meanwhile, so no rate is lost.
+/// Calls due within this time pass together: one wake-up each would cost more than the calls.
+/// A due rate keeps its credit meanwhile, so no rate is lost.
 const STEP: Nanos = Nanos(500_000);
 /// The longest sleep of the thread, so that it notices when it is no longer needed.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
@@ -48,8 +48,7 @@ impl Pacer {
         Arc::new(Self { start: Instant::now(), timers: Mutex::default(), changed: Condvar::new() })
     }
 
-    /// Now, by the clock of everything that waits here. A second has passed before its beginning, so that a burst may
-    /// begin there.
+    /// Now, by the clock of all deferred calls. The clock starts at one second, so that a burst may begin at its start.
     #[inline]
     pub fn now(&self) -> Nanos {
         let since = Duration::from_secs(1) + self.start.elapsed();
@@ -61,7 +60,7 @@ impl Pacer {
         next.max(Nanos(now.0 + STEP.0))
     }
 
-    /// Comes to an arbiter then.
+    /// Schedules a visit of an arbiter.
     pub(super) fn schedule(&self, at: Nanos, arbiter: &Weak<Arbiter>) {
         let mut timers = self.lock();
         let is_first = timers.peek().is_none_or(|Reverse(first)| at < first.at);
@@ -72,7 +71,6 @@ impl Pacer {
         }
     }
 
-    /// Runs the timers that are due, or waits for the next one.
     fn turn(&self) {
         let now = self.now();
         let mut timers = self.lock();

@@ -27,7 +27,6 @@ pub(super) struct Queue<W> {
     per_client: ClientMeters,
     clients: BTreeMap<Client, Line<W>>,
     flows: FairQueue<Client>,
-    /// Entries of each class, and how many of all are debts.
     entries: [usize; Class::COUNT],
     debts: usize,
     /// Demands of which a part is paid, by their clients and numbers. Some may have passed.
@@ -51,7 +50,7 @@ struct Entry<W> {
     paid: Demand,
     since: Nanos,
     number: u64,
-    /// Whether its client had nothing here when it came.
+    /// Whether its client had no other demand on arrival.
     is_only: bool,
     /// `None` if the demand has passed before it was paid: then it is a debt.
     waiter: Option<W>,
@@ -107,7 +106,7 @@ impl<W> Queue<W> {
         self.throttled
     }
 
-    /// When the volume as a whole lets a demand of this class pass.
+    /// The time at which the limits of the volume itself let a demand of this class pass.
     #[inline]
     pub(super) fn due(&self, class: Class) -> Nanos {
         let due = self.meter.due(class);
@@ -248,7 +247,6 @@ impl<W> Queue<W> {
         first
     }
 
-    /// Pays a part of the demand that is next, at a cost in shares.
     pub(super) fn pay(&mut self, next: Next, part: Demand, now: Nanos, cost: Nanos) {
         let Some(line) = self.clients.get_mut(&next.client) else { return };
         let Some(first) = line.demands[next.class.index()].front_mut() else { return };
@@ -311,7 +309,6 @@ impl<W> Queue<W> {
         remaining
     }
 
-    /// Returns the cost of a demand in time of this volume.
     pub(super) fn takes(&self, demand: Demand) -> Nanos {
         let takes = self.meter.takes(demand);
         self.mix.as_ref().map_or(takes, |mix| takes.max(mix.takes(demand)))
@@ -413,10 +410,9 @@ pub(super) struct Abandoned<'g, W> {
     pub found: Vec<W>,
 }
 
-/// A demand of which a part is paid.
+/// A demand that is paid in part.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PartlyPaid {
-    /// The number of turns that pay the rest.
     pub(super) turns: u32,
     number: u64,
     client: Client,
@@ -433,7 +429,7 @@ pub(super) struct Next {
 }
 
 impl PartlyPaid {
-    /// Makes it the next one of its volume.
+    /// Makes this demand the next one of its volume.
     pub(super) fn next(self, class: Class) -> Next {
         let Self { number, client, .. } = self;
         Next { served: 0, number, client, class }

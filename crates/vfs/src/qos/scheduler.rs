@@ -11,11 +11,10 @@ use super::{Class, Client, Demand, Nanos, PoolLimits, Throttled, Transferred, Vo
 const WAITING_MAX: usize = 1 << 16;
 /// Demands of one client among them, so that none fills the queue for the others.
 const CLIENT_WAITING_MAX: usize = 1 << 13;
-/// Demands past which only networks add to them that have fewer than [`NEWCOMER_WAITING_MAX`]: the rest is a reserve for these.
+/// From this length of the queue on, only networks with fewer than [`NEWCOMER_WAITING_MAX`] demands may add more.
 const RESERVED_FROM: usize = WAITING_MAX / 4 * 3;
 /// See [`RESERVED_FROM`].
 const NEWCOMER_WAITING_MAX: usize = 16;
-/// The bits of a volume's number for its slot; the higher bits count earlier uses of the slot.
 const SLOT_BITS: u32 = usize::BITS / 2;
 
 /// Admits demands within the limits of a pool, its volumes and their clients. `W` is the waiter of a deferred demand.
@@ -89,7 +88,7 @@ impl<W> Scheduler<W> {
         }
     }
 
-    /// A further volume: its number in this pool, which no other volume gets.
+    /// Adds a volume; returns its number, unique in this pool.
     pub fn add(&mut self, limits: &VolumeLimits, now: Nanos) -> usize {
         let member = Member { queue: Queue::new(limits, now), flow: FlowState::default() };
         if let Some(slot) = self.free.pop().and_then(|free| self.slots.get_mut(free)) {
@@ -155,8 +154,8 @@ impl<W> Scheduler<W> {
         Decision::Owing
     }
 
-    /// Makes a demand wait: its number. Without such a volume, `waiter` comes back. To be followed by
-    /// [`Scheduler::release`].
+    /// Queues a demand; returns its number. Returns `waiter` if there is no such volume.
+    /// Call [`Scheduler::release`] next.
     pub fn wait(
         &mut self,
         volume: usize,
@@ -195,8 +194,8 @@ impl<W> Scheduler<W> {
         classes.filter_map(|class| self.flows.first(class)).min().map(|(_, volume)| volume)
     }
 
-    /// Gives a volume a turn, which pays for a part of a demand. Returns the demand that passes. If the limits of the volume allow
-    /// nothing, the volume sleeps.
+    /// Gives a volume a turn, which pays for a part of a demand. Returns the demand that passes.
+    /// The volume sleeps if its limits allow nothing.
     fn serve(&mut self, volume: usize, now: Nanos, gone: &mut Abandoned<'_, W>) -> Option<(u64, W)> {
         let member = member(&mut self.slots, volume)?;
         let mut best: Option<(Next, Class)> = None;
@@ -249,8 +248,8 @@ impl<W> Scheduler<W> {
         passed
     }
 
-    /// The demand that goes on in the place of one that takes several turns of the pool: one of any volume of which a part is paid, and
-    /// that takes no more.
+    /// The demand to serve instead of one that takes several turns of the pool:
+    /// the partly paid demand of another volume with the fewest turns left, if that needs no more turns.
     fn continue_begun(
         &mut self,
         volume: usize,
@@ -326,7 +325,6 @@ impl<W> Scheduler<W> {
         self.queue(volume).map_or_else(Default::default, |queue| (queue.throttled(), queue.waiting()))
     }
 
-    /// Slots there are, used and free.
     #[cfg(test)]
     pub(super) fn slots(&self) -> usize {
         self.slots.len()

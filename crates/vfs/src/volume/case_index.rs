@@ -21,10 +21,9 @@ pub type Fold = fn(&[u8]) -> Option<Vec<u8>>;
 const BYTES_MAX: usize = 16 << 20;
 /// Memory of a name besides its bytes.
 const NAME_BYTES: usize = 48;
-/// Indexed directories of one volume.
 const DIRS_MAX: usize = 1024;
-/// Indexes of one volume that are built at a time, each limited to the memory of all finished ones. Lookups in further
-/// directories scan without building an index.
+/// Indexes of one volume under construction at a time, each limited to the memory of all finished ones.
+/// Further lookups scan without building an index.
 const BUILDS_MAX: usize = 4;
 
 /// The case indexes of one volume's directories.
@@ -80,7 +79,7 @@ const MISSED_MAX: usize = 4096;
 pub(crate) enum CaseLookup<'i> {
     /// The stored name, or `None` if no name matches.
     Stored(Option<Vec<u8>>),
-    /// The directory has to be listed. What its names are gathered in, unless others do that.
+    /// The directory must be listed. Collect the names in the build, unless other threads do.
     NotIndexed(Option<IndexBuild<'i>>),
 }
 
@@ -96,7 +95,7 @@ pub(crate) struct IndexBuild<'i> {
 }
 
 impl CaseIndexes {
-    /// The stored name in a directory that is like `name` to `fold`, if that is known of its state `change`.
+    /// The stored name in a directory that equals `name` under `fold`, if known for the state `change`.
     pub(crate) fn find(&self, dir: &FileKey, change: u64, name: &[u8], fold: Fold) -> CaseLookup<'_> {
         let Some(wanted) = fold(name) else { return CaseLookup::Stored(None) };
         let mut cached = self.cached();
@@ -205,7 +204,6 @@ impl CaseIndexes {
         }
     }
 
-    /// Drops the entry of an abandoned listing.
     fn abandon(&self, dir: &FileKey, change: u64) {
         let mut cached = self.cached();
         let is_its = |entry: &Dir| entry.change == change && matches!(entry.state, State::Listing(_));
@@ -425,7 +423,7 @@ mod tests {
         assert_eq!(indexes.count.load(Ordering::SeqCst), indexes.cached().dirs.len());
     }
 
-    /// Names of a directory that has more than are kept are not gathered past the bound, and nothing of them stays.
+    /// An oversized listing stops at the limit and leaves no names in memory.
     #[test]
     fn names_of_a_large_directory_are_let_go_while_it_is_listed() {
         let indexes = CaseIndexes::default();

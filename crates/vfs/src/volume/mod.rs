@@ -137,7 +137,6 @@ impl Volume {
         self.claims.get_or_init(|| Claims::new(Timeouts::default(), Grace::default()))
     }
 
-    /// The table of claims if it has any claim.
     #[inline]
     pub(crate) fn active_claims(&self) -> Option<&Claims> {
         self.claims.get().filter(|claims| !claims.is_empty())
@@ -204,7 +203,7 @@ impl Volume {
         result
     }
 
-    /// Removes the name of a file that goes with its last open, unless something else has it by now.
+    /// Deletes a name after the last close, unless another object has it by now.
     fn remove_deleted(&self, claims: &Claims, now: Nanos, file: &FileKey, link: &Link) -> FsResult<()> {
         let (dir, name) = (self.node(&link.parent, Blocking::Allowed)?, Name::new(&link.name)?);
         let found = dir.lookup(name, Blocking::Allowed)?;
@@ -291,7 +290,6 @@ impl Volume {
         self.capabilities
     }
 
-    /// Flushes everything, at the end of a service.
     pub fn sync(&self) -> FsResult<()> {
         self.backend.sync()
     }

@@ -58,10 +58,8 @@ pub fn check_name(name: &[u8]) -> FsResult<()> {
     StoredName::new(name).map(drop)
 }
 
-/// The hidden tree of a volume's streams.
 #[derive(Default)]
 pub(crate) struct StreamTree {
-    /// The root of the hidden tree, after the first lookup.
     root: Mutex<Option<NodeRef>>,
     /// Whether a lookup has found no hidden tree: no file has a stream.
     is_missing: AtomicBool,
@@ -94,8 +92,8 @@ pub(crate) fn own(file_type: FileType) -> NewInode {
     NewInode { mode, uid: 0, gid: 0, times: None, size: 0 }
 }
 
-/// The name of a file in a hidden tree that says where the tree was made: the keys of its root and its own. Whatever copies, restores or
-/// rolls back a volume so that its files get other keys gives another one to the tree, too.
+/// The name of a marker in a hidden tree: the keys of the volume's root and of the tree.
+/// A copied, restored or rolled-back tree has other keys, so its marker does not match.
 fn mark_name(root: &NodeRef, tree: &NodeRef) -> String {
     format!("{TREE_MARK}{}-{}", dir_name(&root.key()), dir_name(&tree.key()))
 }
@@ -115,7 +113,7 @@ fn key_of(dir_name: &[u8]) -> Option<FileKey> {
     FileKey::new(&bytes?).ok()
 }
 
-/// The names in a directory of the hidden tree after `cookie`, at most `max` of them, and where to go on; `None` at the end.
+/// Up to `max` names in a directory of the hidden tree after `cookie`, and the next cookie; `None` at the end.
 fn names(dir: &NodeRef, cookie: u64, max: usize) -> FsResult<(Vec<Vec<u8>>, Option<u64>)> {
     let (mut names, mut last) = (Vec::new(), cookie);
     let at_end = dir.read_dir(cookie, false, &mut |entry| {
@@ -213,7 +211,7 @@ fn is_own_dir(attrs: &Attrs) -> bool {
     attrs.file_type == FileType::Directory && attrs.uid == 0 && attrs.mode & OTHERS == 0
 }
 
-/// Says in a hidden tree that it was made here.
+/// Marks a hidden tree as made in this volume.
 fn mark(root: &NodeRef, tree: &NodeRef) -> FsResult<()> {
     match tree.create(Name::new(mark_name(root, tree).as_bytes())?, &|_| Ok(own(FileType::Regular))) {
         Ok(_) | Err(FsError::Exists) => Ok(()),
@@ -221,7 +219,8 @@ fn mark(root: &NodeRef, tree: &NodeRef) -> FsResult<()> {
     }
 }
 
-/// Whether a hidden tree was made here, so that its names are the keys of files here. One in which nothing is any longer is as good as new.
+/// Whether a hidden tree was made in this volume, so that its names are keys of this volume. An empty tree counts as
+/// new.
 fn is_made_here(root: &NodeRef, tree: &NodeRef) -> FsResult<bool> {
     match tree.lookup(Name::new(mark_name(root, tree).as_bytes())?, Blocking::Allowed) {
         Err(FsError::NotFound) => {}
@@ -232,7 +231,7 @@ fn is_made_here(root: &NodeRef, tree: &NodeRef) -> FsResult<bool> {
     Ok(is_empty && mark(root, tree).is_ok())
 }
 
-/// The directory of a name, made if it is not there; whether it was made.
+/// The directory of a name, made if missing, and whether it was made.
 fn take_dir(parent: &NodeRef, name: Name<'_>) -> FsResult<(NodeRef, bool)> {
     match parent.make_dir(name, &|_| Ok(own(FileType::Directory))) {
         Ok(made) => Ok((made.found.node, true)),
@@ -260,8 +259,8 @@ impl Volume {
         }
     }
 
-    /// Gives `target` a name in `dir` that another file has, in one step: at no time nothing has it. Until then `target` has a name in
-    /// the hidden tree. What that did to `dir`.
+    /// Replaces the name of another file in `dir` by a link to `target`, in one step.
+    /// Until then `target` has a name in the hidden tree. Returns the change of `dir`.
     pub(crate) fn link_over(
         &self,
         target: &NodeRef,
@@ -315,7 +314,7 @@ impl Volume {
         Ok(!names.is_empty())
     }
 
-    /// Removes a stream that goes with its last open, unless something else has its name by now.
+    /// Removes a stream after its last close, unless another object has its name by now.
     pub(crate) fn remove_stream(&self, key: &FileKey, stream: Stream, name: &[u8]) -> FsResult<()> {
         let dir = self.streams_of(key)?.ok_or(FsError::NotFound)?;
         let stored = StoredName::new(name)?;

@@ -9,7 +9,6 @@ pub const INTERVALS: usize = 25;
 /// Counters are kept this many times, so that threads seldom count in the same place.
 const SHARDS: usize = 4;
 
-/// Counters of a volume's operations, without a lock.
 #[derive(Debug, Default)]
 pub struct Traffic {
     shards: [Shard; SHARDS],

@@ -377,7 +377,7 @@ fn xattr(text: &str) -> XattrName<'_> {
     XattrName::new(text.as_bytes()).expect("a name")
 }
 
-/// Every kind of object and what hangs on it, and what each takes: the figures that the guide tells.
+/// Checks the charge of each kind of object against the published figures.
 fn objects_take_what_is_published(fixture: Fixture) -> Outcome {
     let volume = fixture.volume(8 * MIB, 100)?;
     let (root, new_inode) = (volume.root(), fixture.new_inode());
@@ -436,7 +436,7 @@ fn objects_take_what_is_published(fixture: Fixture) -> Outcome {
     takes("a replaced file", -1024 - 4096 - carried)
 }
 
-/// Nothing that takes room is left out: without contents a volume is full, too, and all of it comes back.
+/// Every object is charged: a volume without contents fills up too, and removal frees all of it.
 fn volume_without_contents_is_full_at_some_time(fixture: Fixture) -> Outcome {
     if !fixture.is_exact() {
         return Ok(());

@@ -22,7 +22,6 @@ pub(super) const FILE_BYTES: u64 = charge::INODE_BYTES + charge::NAME_BYTES;
 pub(super) const ID: VolumeId = VolumeId(0x0123_4567_89ab_cdef);
 pub(super) const MIB: u64 = 1 << 20;
 
-/// The way in which a provisioner charges a regular file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Charging {
     /// By its size, rounded up to blocks: holes too.
@@ -39,7 +38,7 @@ pub enum Charging {
 pub enum End {
     /// Everything is closed.
     Orderly,
-    /// The process is gone from one moment to the next; the storage goes on.
+    /// The process is killed; the storage stays.
     Killed,
 }
 
@@ -71,7 +70,6 @@ impl Fixture {
         Root { mode: 0o755, uid: self.ids.0, gid: self.ids.1 }
     }
 
-    /// A new volume [`ID`] of this capacity, open.
     pub(super) fn volume(&self, bytes: u64, files: u64) -> Outcome<Arc<dyn Backend>> {
         self.provisioner.make(ID, &self.root(), Capacity { bytes, files })?;
         Ok(self.provisioner.open(ID)?)
@@ -81,7 +79,7 @@ impl Fixture {
         Ok(dir.create_unchecked(name(text), &self.new_inode())?.found.node)
     }
 
-    /// Waits until the volumes that are open are counted.
+    /// Waits until the open volumes are counted.
     pub(super) fn counted(&self) -> Outcome {
         let patience = Instant::now() + Duration::from_secs(60);
         while self.provisioner.counting().volumes > 0 {
@@ -104,8 +102,7 @@ impl Fixture {
         overhead(&self.provisioner.open(ID)?.root())
     }
 
-    /// The volume holds so many bytes of contents, and what its objects take besides: exactly, or at last roughly where the kernel
-    /// counts.
+    /// Checks that usage is `bytes` of contents plus the objects' charges: exact, or roughly where the kernel counts.
     #[track_caller]
     pub(super) fn check_usage(&self, what: &str, bytes: u64, files: u64) -> Outcome {
         if self.is_exact() {
@@ -187,7 +184,7 @@ fn xattrs(node: &NodeRef) -> Outcome<u64> {
     Ok(charge.bytes())
 }
 
-/// Writes blocks to the end of `file` until there is no more room; how many.
+/// Appends blocks to `file` until the volume is full; returns their number.
 pub(super) fn append_until_full(file: &NodeRef) -> Outcome<u64> {
     let block = [7; 4096];
     let mut blocks = attrs(file)?.size / BLOCK_BYTES;

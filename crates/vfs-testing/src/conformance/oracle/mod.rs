@@ -27,7 +27,6 @@ pub fn soak(fixture: &Fixture, seed: u64, steps: usize) -> Outcome {
     oracle.walk().map_err(|failure| failure.during(format!("seed {seed}, at the end")))
 }
 
-/// A small random number generator (xorshift64*).
 pub struct Random(u64);
 
 impl Random {
@@ -49,7 +48,6 @@ impl Random {
     }
 }
 
-/// The model of a file.
 struct File {
     node: NodeRef,
     key: FileKey,
@@ -73,7 +71,7 @@ type Verdict<T = ()> = Result<T, &'static [FsError]>;
 struct Oracle<'f> {
     fixture: &'f Fixture,
     random: Random,
-    /// Every file there ever was; those without links are gone. The first is the top directory.
+    /// Every file, deleted ones (without links) included. The first is the top directory.
     files: Vec<File>,
 }
 
@@ -133,7 +131,7 @@ impl<'f> Oracle<'f> {
         matches!(self.files[file].body, Body::Dir { .. })
     }
 
-    /// A file to act on: mostly one that fits and lives, sometimes any.
+    /// Chooses a file: mostly a live one that fits, sometimes any.
     fn choose(&mut self, fits: impl Fn(&Body) -> bool) -> usize {
         if self.random.below(20) == 0 {
             return self.random.below(self.files.len());

@@ -22,7 +22,7 @@ const GROUP_BITS: u32 = 0o070;
 pub struct PosixAcl {
     pub owner: u32,
     pub group: u32,
-    /// The most that the owning group, and users and groups by number, have; any list about the latter has one.
+    /// The most that the owning group and named users and groups get. Present if any named entry exists.
     pub mask: Option<u32>,
     pub other: u32,
     /// Users by number, with their permissions. The first entry about a user counts.
@@ -43,7 +43,8 @@ pub enum AclTag {
 const SHOWN_MAX: usize = 256;
 
 impl PosixAcl {
-    /// The entries for a client, which sees lists of another kind: those of [`PosixAcl::entries`], or the owner's of a long list.
+    /// Returns [`PosixAcl::entries`] for a client that sees lists of another kind.
+    /// A long list shows the owner's entries only.
     pub fn shown_entries(&self, mode: u32) -> Vec<(Effect, AclTag, u32)> {
         let mut entries = self.entries(mode);
         if self.users.len() + self.groups.len() > SHOWN_MAX {
@@ -62,7 +63,7 @@ impl PosixAcl {
         self.owner << 6 | self.mask.unwrap_or(self.group) << 3 | self.other
     }
 
-    /// This list after chmod(2).
+    /// Applies chmod(2) to the list.
     #[must_use]
     pub fn with_mode(&self, mode: u32) -> Self {
         let [owner, group, other] = [6, 3, 0].map(|shift| mode >> shift & 7);
@@ -74,12 +75,12 @@ impl PosixAcl {
         new
     }
 
-    /// The mode of something new that was asked to have `mode`, in a directory that hands this list on.
+    /// Returns the mode of a new object with requested `mode` below a directory with this default list.
     pub fn mode_of_new(&self, mode: u32) -> u32 {
         mode & MODE_BITS & (self.mode() | !PERMISSIONS)
     }
 
-    /// The access list of something new that has `mode` ([`PosixAcl::mode_of_new`]); `None` if the mode says all.
+    /// Returns the access list of a new object with `mode`; `None` if the mode is equivalent.
     pub fn inherited(&self, mode: u32) -> Option<Self> {
         self.is_extended().then(|| self.with_mode(mode))
     }

@@ -7,7 +7,6 @@ use crate::error::{FsError, FsResult};
 use crate::model::caller::INVALID_ID;
 
 const VERSION: u32 = 2;
-/// Tags of entries, in the order in which they come.
 const OWNER: u16 = 0x01;
 const USER: u16 = 0x02;
 const OWNING_GROUP: u16 = 0x04;
@@ -15,7 +14,6 @@ const GROUP: u16 = 0x08;
 const MASK: u16 = 0x10;
 const OTHER: u16 = 0x20;
 
-/// Identifiers with their permissions.
 type Named = Box<[(u32, u32)]>;
 /// One entry: its tag, permissions and identifier.
 type Entry = (u16, u32, u32);
@@ -63,7 +61,7 @@ fn entry(&[a, b, c, d, id @ ..]: &[u8; 8]) -> Entry {
     (u16::from_le_bytes([a, b]), u16::from_le_bytes([c, d]).into(), u32::from_le_bytes(id))
 }
 
-/// The list of these entries, if they come in order, each as often as it may (`posix_acl_valid`).
+/// Builds a list; `None` unless the entries are in order and none is repeated too often (`posix_acl_valid`).
 fn from_entries(entries: &[Entry]) -> Option<PosixAcl> {
     if entries.iter().any(|(_, bits, _)| *bits > 7) {
         return None;

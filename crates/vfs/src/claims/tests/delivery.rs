@@ -14,7 +14,7 @@ struct GivesBack {
     id: OnceLock<HolderId>,
     owners: Mutex<std::collections::HashMap<Ticket, LockRequest>>,
     granted: Mutex<Vec<Ticket>>,
-    /// Calls of [`Holder::deliver`] on the stack, now and at most.
+    /// Nested calls of [`Holder::deliver`] on the stack: current and maximum.
     depth: Mutex<(usize, usize)>,
 }
 

@@ -21,7 +21,6 @@ pub(super) fn key(number: u8) -> FileKey {
     FileKey::new(&[number]).unwrap()
 }
 
-/// A table, a clock, and the effects so far.
 pub(super) struct Rig {
     pub table: Table,
     pub now: Nanos,
@@ -71,13 +70,12 @@ impl Rig {
         self.effects.extend(effects);
     }
 
-    /// Reports that the volume has removed a name.
     pub(super) fn removed(&mut self, stream: u32) {
         let effects = self.table.removed(self.now, &key(1), Stream(stream));
         self.effects.extend(effects);
     }
 
-    /// Whether a stream goes with its last open, and by which name.
+    /// Whether the last close deletes a stream, and under which name.
     pub(super) fn decided(&self, stream: u32) -> (bool, Option<Link>) {
         let (file, stream) = (key(1), Stream(stream));
         (self.table.is_deleted(&file, stream), self.table.deletion_of(&file, stream))

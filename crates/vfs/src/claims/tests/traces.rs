@@ -106,7 +106,7 @@ impl World {
         verdict
     }
 
-    /// Whether the counts let this by without a look.
+    /// Whether the counters admit the request without a look at the claims.
     fn is_free(&self, file: u8, request: &Request) -> bool {
         let blocked = self.rig.table.claims(&key(file)).map(FileClaims::blocked).unwrap_or_default();
         match request {
@@ -118,7 +118,6 @@ impl World {
         }
     }
 
-    /// Applies the effects to the clients' state.
     fn hear(&mut self) {
         let clients = &mut self.clients;
         for effect in self.rig.take() {

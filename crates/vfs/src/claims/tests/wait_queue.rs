@@ -249,7 +249,7 @@ impl Both {
         found.into_iter().for_each(|at| _ = held.remove(at));
     }
 
-    /// Closes an open and with it its ranges, and opens another. Requests that wait with it are resumed to be repeated.
+    /// Closes an open with its ranges, and opens another. Requests that wait with it are repeated.
     fn reopen(&mut self, holder: u64) {
         let before = *self.open(holder);
         if self.lists.waiting.iter().any(|(_, request)| request.open == Some(before)) {

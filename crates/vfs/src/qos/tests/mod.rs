@@ -20,7 +20,6 @@ struct Ticket {
     since: u64,
     /// Bytes that are moved in the end.
     moved: Transferred,
-    /// Whether the call was abandoned.
     is_gone: bool,
 }
 
@@ -679,7 +678,7 @@ fn demand_that_moves_less_than_it_may_costs_no_more_of_its_share() {
     assert!(jain(&shares) >= 0.98, "{shares:?}");
 }
 
-/// Large demands of 40 clients, in one volume or in one each: no window has more than the limit, and none has less than its share.
+/// Large demands of 40 clients in one volume or in 40: no window exceeds the limit, and none is below its share.
 fn assert_large_demands_pass_in_turn(what: &str, limit: u64, pool: PoolLimits, volumes: &[VolumeLimits]) {
     let window = 5 * SECOND;
     let mut bench = Bench::new(pool, volumes);

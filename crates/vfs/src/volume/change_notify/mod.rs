@@ -34,7 +34,6 @@ const ENTRIES_MAX: usize = 65_536;
 /// The limit of cached names of directories.
 const NAMES_MAX: usize = 4096;
 
-/// Kinds of changes, as a set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChangeMask(u16);
 
@@ -228,7 +227,6 @@ impl RetainedBytes {
         has_room
     }
 
-    /// Subtracts the bytes of a buffer.
     fn release(&self, buffer: &mut Buffer) {
         let bytes = std::mem::take(&mut buffer.bytes);
         self.of_user.fetch_sub(bytes, Ordering::Relaxed);
@@ -315,7 +313,7 @@ impl Watches {
         self.count.load(Ordering::Relaxed) > 0
     }
 
-    /// Watches a directory. `FsError::Wait(Wait::Recall)` where there are too many watches, of the user or of all.
+    /// Watches a directory. `FsError::Wait(Wait::Recall)` if the user or the volume has too many watches.
     pub(crate) fn add(
         self: &Arc<Self>,
         key: FileKey,
@@ -348,12 +346,10 @@ impl Watches {
         Some(Child { key: found.node.key(), is_dir: found.attrs.file_type == FileType::Directory })
     }
 
-    /// Notifies watches of changed names in `dir`.
     pub(crate) fn names_changed(&self, root: &NodeRef, dir: &NodeRef, changes: &[Change<'_>], is_dir: bool) {
         self.changed(root, dir, changes, ChangeMask::names(is_dir));
     }
 
-    /// Notifies watches of changes of these kinds in `dir`.
     pub(crate) fn changed(&self, root: &NodeRef, dir: &NodeRef, changes: &[Change<'_>], what: ChangeMask) {
         if !self.is_any() {
             return;
@@ -386,7 +382,7 @@ impl Watches {
         self.names_changed(root, dir, &[(Action::Removed, name)], child.is_dir);
     }
 
-    /// Tells of a name that was changed: `moved` was `from` and is `to` now, which `replaced` had before.
+    /// Notifies watches of a rename: `moved` was `from` and is `to` now; `replaced` had the name `to` before.
     pub(crate) fn renamed(
         &self,
         root: &NodeRef,
@@ -459,7 +455,6 @@ impl Watches {
         Ok(Ancestor { attrs, acl, posix_acl })
     }
 
-    /// Finds the name of a directory in its parent.
     fn name_in(&self, above: &NodeRef, dir: &NodeRef) -> FsResult<Box<[u8]>> {
         let (key, above_key) = (dir.key(), above.key());
         let has_it = |name: &[u8]| -> FsResult<bool> {

@@ -24,7 +24,6 @@ fn make(watches: &Watches, name: &str) {
     note(watches, Action::Added, name, ChangeMask::FILE_NAMES);
 }
 
-/// Takes the changes, a line each.
 fn lines(watch: &Watch) -> Vec<String> {
     let Some(WatchEvents::Changes(changes)) = watch.take() else { return Vec::new() };
     let line =
@@ -32,7 +31,6 @@ fn lines(watch: &Watch) -> Vec<String> {
     changes.into_iter().map(line).collect()
 }
 
-/// Creates watches until the user's limit refuses one.
 fn watches_of(watches: &Arc<Watches>, user: u32) -> Vec<Watch> {
     let watch = || watches.add(dir(), filter_of(user, usize::MAX), Box::new(|| {}));
     std::iter::repeat_with(watch).take(WATCHES_MAX).map_while(Result::ok).collect()

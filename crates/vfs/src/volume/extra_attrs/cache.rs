@@ -16,10 +16,10 @@ use std::sync::{Arc, LazyLock, MutexGuard};
 
 /// Cached records of all volumes, one for each slot: about 9 MiB.
 const SLOTS: usize = 1 << 16;
-/// Most entries of an access control list that is remembered: longer ones are read again each time. So all that are remembered take
-/// at most 40 MiB, and 80 MiB more where they are about strangers with the longest identifiers.
+/// Longer access control lists are not cached but read each time.
+/// Cached lists take at most 40 MiB, and 80 MiB more with the longest foreign identifiers.
 const ACL_ENTRIES_REMEMBERED: usize = 16;
-/// Records that are changed at a time: a change is a look and a write, and others wait.
+/// Concurrent record changes. A change reads, then writes; further changes wait.
 const CHANGES: usize = 64;
 
 static SLOTS_OF_ALL: LazyLock<Box<[Mutex<CachedExtraAttrs>]>> =
@@ -66,12 +66,10 @@ impl ExtraAttrsCache {
 }
 
 impl Slot {
-    /// Returns the cached record of the file in this state.
     pub(crate) fn recall(&self, attrs: &Attrs) -> Option<ExtraAttrs> {
         self.of(attrs, |remembered| remembered.extra)
     }
 
-    /// Caches the record that was read in this state of the file, or later.
     pub(crate) fn remember(&self, attrs: &Attrs, extra: ExtraAttrs) {
         self.of(attrs, |remembered| remembered.extra = Some(extra));
     }
@@ -96,7 +94,6 @@ impl Slot {
         }
     }
 
-    /// Runs `act` on the entry of the file in this state, replacing an entry of another file or state.
     fn of<T>(&self, attrs: &Attrs, act: impl FnOnce(&mut CachedExtraAttrs) -> T) -> T {
         let index = usize::try_from(self.file % SLOTS as u64).unwrap_or(0);
         let mut slot = SLOTS_OF_ALL[index].lock();
@@ -106,7 +103,6 @@ impl Slot {
         act(&mut slot)
     }
 
-    /// Locks the file's record against other changes.
     pub(crate) fn lock_change(&self) -> MutexGuard<'static, ()> {
         let index = usize::try_from(self.file % CHANGES as u64).unwrap_or(0);
         CHANGING[index].lock()

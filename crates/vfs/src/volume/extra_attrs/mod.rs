@@ -36,7 +36,7 @@ pub struct ExtraAttrs {
     pub set_changed: Option<Time>,
     /// The change time that the storage had, or a little less, when [`ExtraAttrs::set_changed`] was set.
     pub(crate) changed_at: Time,
-    /// There is a record that is none of this format, which counts as none. The next change replaces it.
+    /// The stored record is malformed and counts as none. The next change replaces it.
     pub is_damaged: bool,
     /// Whether access control lists rule the volume, so that mode bits do not say who may write. Not stored in the
     /// record.
@@ -49,7 +49,7 @@ impl ExtraAttrs {
         self.born.or(attrs.born)
     }
 
-    /// The birth time where everything has to have one: at the latest it was made when it was changed first.
+    /// The creation time, or the modification time if that is unknown.
     pub fn born_or_modified(&self, attrs: &Attrs) -> Time {
         self.born(attrs).unwrap_or(attrs.modified.min(attrs.changed))
     }
