@@ -12,7 +12,7 @@ impl FileClaims {
             Err(conflict) => return Verdict::Refused(conflict),
         };
         let changes = matches!(io.kind, IoKind::Write | IoKind::Replace | IoKind::SetAttrs);
-        if changes && self.is_going(io.stream, actor) {
+        if changes && self.is_pending_deletion(io.stream, actor) {
             // It would be acknowledged, and lost when others close the file.
             self.revoke_deleting(step, io.stream);
             self.revoke_deleted(step, |step, open| open.yields(step));

@@ -64,7 +64,7 @@ impl Lease {
     }
 
     /// Repeats the message of a pending break. The deadline stays.
-    pub(super) fn remind(&self, step: &mut Step<'_>) {
+    pub(super) fn resend_recalls(&self, step: &mut Step<'_>) {
         if self.is_breaking() {
             self.tell(step, self.have, true);
         }
@@ -346,12 +346,15 @@ impl FileClaims {
         };
         let lease = &mut self.leases[at];
         if std::mem::replace(&mut lease.holder, holder) != holder && disconnected.is_none() {
-            lease.remind(step);
+            lease.resend_recalls(step);
         }
     }
 
-    pub(super) fn remind(&self, step: &mut Step<'_>, holder: HolderId) {
-        self.leases.iter().filter(|lease| lease.holder == holder).for_each(|lease| lease.remind(step));
+    pub(super) fn resend_recalls(&self, step: &mut Step<'_>, holder: HolderId) {
+        self.leases
+            .iter()
+            .filter(|lease| lease.holder == holder)
+            .for_each(|lease| lease.resend_recalls(step));
     }
 
     pub(super) fn expire_leases(&mut self, step: &mut Step<'_>) {

@@ -121,7 +121,7 @@ impl FileClaims {
     }
 
     /// Whether a close by others deletes the stream while `actor` has no open of it.
-    pub(super) fn is_going(&self, stream: Stream, actor: Actor) -> bool {
+    pub(super) fn is_pending_deletion(&self, stream: Stream, actor: Actor) -> bool {
         let has_open = actor.open.is_some()
             || actor.holder.is_some_and(|holder| self.opens.iter().any(|open| open.holder == holder));
         !has_open && (self.is_deleted(stream) || self.is_deleted_on_close(stream))
@@ -337,7 +337,7 @@ impl FileClaims {
             lease.holder = holder;
             lease.describe(&mut granted);
             // Nobody was there to hear it.
-            lease.remind(step);
+            lease.resend_recalls(step);
         }
         Verdict::Granted(granted)
     }

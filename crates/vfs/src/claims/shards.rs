@@ -196,7 +196,7 @@ impl Claims {
     }
 
     pub fn is_pending_deletion(&self, file: &FileKey, stream: Stream, by: Requester) -> bool {
-        self.has_deletions_of(file) && self.shard(file).table.lock().is_going(file, stream, by)
+        self.has_deletions_of(file) && self.shard(file).table.lock().is_pending_deletion(file, stream, by)
     }
 
     pub fn deletion_of(&self, file: &FileKey, stream: Stream) -> Option<Link> {
@@ -230,7 +230,7 @@ impl Claims {
 
     pub fn delegated_writer(&self, file: &FileKey) -> Option<HolderId> {
         let may_be = self.may_block(IoKind::ReadAttrs, file);
-        if may_be { self.shard(file).table.lock().writer(file) } else { None }
+        if may_be { self.shard(file).table.lock().delegated_writer(file) } else { None }
     }
 
     #[inline]
@@ -350,7 +350,10 @@ impl Claims {
     }
 
     pub fn resend_recalls(&self, now: Nanos, holder: HolderId) -> Vec<Effect> {
-        self.shards.iter().flat_map(|shard| self.change(shard, |table| table.remind(now, holder))).collect()
+        self.shards
+            .iter()
+            .flat_map(|shard| self.change(shard, |table| table.resend_recalls(now, holder)))
+            .collect()
     }
 
     /// Ends a holder and all its claims. Returns its own tickets as canceled, undelivered.

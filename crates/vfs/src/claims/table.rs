@@ -93,7 +93,7 @@ impl Table {
     }
 
     /// Returns the holder of a write delegation that has not been recalled.
-    pub fn writer(&self, file: &FileKey) -> Option<HolderId> {
+    pub fn delegated_writer(&self, file: &FileKey) -> Option<HolderId> {
         let lease = self.files.get(file)?.leases.iter().find(|lease| lease.delegates_writing())?;
         (!self.lapsed.contains(&lease.holder)).then_some(lease.holder)
     }
@@ -114,9 +114,10 @@ impl Table {
     }
 
     /// Whether a close by others deletes a stream while the requester has no open of it.
-    pub fn is_going(&self, file: &FileKey, stream: Stream, by: Requester) -> bool {
-        let is_going = |claims: &FileClaims| claims.is_going(stream, claims.actor(by).unwrap_or_default());
-        self.files.get(file).is_some_and(is_going)
+    pub fn is_pending_deletion(&self, file: &FileKey, stream: Stream, by: Requester) -> bool {
+        let is_pending =
+            |claims: &FileClaims| claims.is_pending_deletion(stream, claims.actor(by).unwrap_or_default());
+        self.files.get(file).is_some_and(is_pending)
     }
 
     /// The name to delete with the last open of a stream or file; `None` if no deletion is decided.
@@ -199,8 +200,8 @@ impl Table {
     }
 
     /// Repeats the unanswered recalls of a holder.
-    pub fn remind(&mut self, now: Nanos, holder: HolderId) -> Vec<Effect> {
-        self.visit_all(now, holder, |claims, step| claims.remind(step, holder))
+    pub fn resend_recalls(&mut self, now: Nanos, holder: HolderId) -> Vec<Effect> {
+        self.visit_all(now, holder, |claims, step| claims.resend_recalls(step, holder))
     }
 
     pub fn drop_holder(&mut self, now: Nanos, holder: HolderId) -> Vec<Effect> {

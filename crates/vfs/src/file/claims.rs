@@ -224,7 +224,7 @@ impl File {
     }
 
     /// Whether a close by others deletes this file or stream while the requester has no open of it.
-    pub(super) fn is_going(&self, by: Requester) -> bool {
+    pub(super) fn is_pending_deletion(&self, by: Requester) -> bool {
         self.volume()
             .active_claims()
             .is_some_and(|claims| claims.is_pending_deletion(&self.key(), self.stream(), by))

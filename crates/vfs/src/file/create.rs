@@ -255,7 +255,7 @@ impl File {
         let found = self.node.lookup(new.name, Blocking::Allowed)?;
         let is_file = found.attrs.file_type == FileType::Regular;
         let (file, mut attrs) = (self.beside(found.node), found.attrs);
-        if is_file && new.disposition != Disposition::CreateNew && file.is_going(caller.by) {
+        if is_file && new.disposition != Disposition::CreateNew && file.is_pending_deletion(caller.by) {
             // The client would take the file for newly made, or for one that stays.
             return Err(FsError::DeletePending);
         }

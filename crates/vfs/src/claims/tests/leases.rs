@@ -179,11 +179,11 @@ fn recall_passes_to_the_holder_that_continues_the_lease() {
     // The first may have been gone before it heard that.
     rig.granted(&Request::Close(first));
     assert_eq!(rig.recalls(), [(HolderId(2), caching("RWH"), caching("RH"), true)]);
-    assert_eq!(rig.table.remind(rig.now, HolderId(3)), []);
-    let again = rig.table.remind(rig.now, HolderId(2));
+    assert_eq!(rig.table.resend_recalls(rig.now, HolderId(3)), []);
+    let again = rig.table.resend_recalls(rig.now, HolderId(2));
     assert!(matches!(again[..], [Effect::Recall { holder: HolderId(2), acknowledge: true, .. }]));
     assert!(matches!(rig.acknowledge(shared_key(1), caching("RH")), Verdict::Granted(_)));
-    assert_eq!(rig.table.remind(rig.now, HolderId(2)), [], "it has answered");
+    assert_eq!(rig.table.resend_recalls(rig.now, HolderId(2)), [], "it has answered");
 }
 
 #[test]
