@@ -14,7 +14,7 @@ pub struct KeyFile<const N: usize> {
 }
 
 impl<const N: usize> KeyFile<N> {
-    /// `stakes` ends the error for a file that others may read: `whoever has it can …`.
+    /// `stakes` ends the error for a file that others may read: `the key can …`.
     pub fn new(path: impl Into<PathBuf>, stakes: &'static str) -> Self {
         Self { path: path.into(), stakes }
     }
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn a_key_is_made_once_and_kept_private() {
         let dir = tempfile::tempdir().unwrap();
-        let key = KeyFile::<16>::new(dir.path().join("handle.key"), "whoever has it can forge handles");
+        let key = KeyFile::<16>::new(dir.path().join("handle.key"), "the key can forge handles");
         assert_eq!(key.read().unwrap(), None);
         assert_eq!(key.read_or_make(|bytes| bytes.fill(7)).unwrap(), [7; 16]);
         assert_eq!(fs::metadata(key.path()).unwrap().mode() & 0o777, 0o600);

@@ -6,7 +6,7 @@ pub const CONNECTIONS_MAX: usize = 128;
 pub const CLIENT_CONNECTIONS_MAX: usize = 96;
 /// Requests at once, over all connections; further ones are refused.
 pub const REQUESTS_MAX: usize = 64;
-/// Changes at once. Each may wait long for storage, so they have not all threads.
+/// Concurrent changes. Each may wait long for storage, so other requests have threads of their own.
 pub const CHANGES_MAX: usize = 8;
 /// Threads for what may wait.
 pub const THREADS_MAX: usize = CHANGES_MAX + 3;

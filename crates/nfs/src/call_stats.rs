@@ -1,5 +1,6 @@
 //! Counters of calls by version and of operations by name.
-//! | Each thread counts alone and adds to the totals periodically, so counting shares no memory.
+//!
+//! Each thread counts alone and adds to the totals periodically, so counting shares no memory.
 
 use nfs_wire::v3::Procedure;
 use nfs_wire::v4::Op;

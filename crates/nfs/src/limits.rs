@@ -97,7 +97,7 @@ pub const READ_PLUS_CONTENTS_MAX: u32 = 16;
 /// Clients of NFSv4 retry soon after NFS4ERR_DELAY.
 pub const RETRIES_MAX_V4: u32 = 4;
 /// Retries of an NFSv3 call that conflicts with another client, 2 s in all.
-/// Its clients wait for seconds before they retry.
+/// NFSv3 clients wait for seconds before they retry.
 pub const RETRIES_MAX_V3: u32 = 10;
 /// Deferred calls of NFSv3 per connection. Its other calls proceed meanwhile.
 pub const DEFERRED_CALLS_MAX: u32 = CALLS_IN_PROGRESS_MAX / 2;

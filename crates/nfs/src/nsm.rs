@@ -1,5 +1,6 @@
 //! The network status monitor (XNFS chapter 11): hosts announce a restart, which ends their locks.
-//! | We monitor no host for others: each host that locks has its own status monitor.
+//!
+//! We monitor no host for others: each host that locks has its own status monitor.
 //! A notice is accepted only for the address that sent it. Names in notices are never resolved.
 
 pub use crate::state::nsm::hosts::LockHosts;

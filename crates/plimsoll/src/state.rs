@@ -59,7 +59,8 @@ pub(crate) fn instance() -> anyhow::Result<u64> {
 
 /// The signer of all handles: the key in `dir`, made at the first start.
 pub(crate) fn handle_signer(dir: &Path) -> anyhow::Result<HandleSigner> {
-    let stakes = "the key can forge handles. If other users may have read it, remove it, and unmount and mount all clients";
+    let stakes = "the key can forge handles. If other users may have read it, delete it; then every client must \
+                  unmount and mount again";
     let file = KeyFile::<KEY_BYTES>::new(dir.join(KEY_FILE), stakes);
     Ok(HandleSigner::new(file.read_or_make(must_random).context("the key of file handles")?))
 }

@@ -10,7 +10,7 @@ use vfs_testing::{MemFs, UncheckedNode};
 const ALLOWED: Blocking = Blocking::Allowed;
 
 /// A volume of this style with a file of user 1, group 10, mode 0670.
-/// Its ACL denies its group everything and grants user 5 all.
+/// The ACL of the file denies everything to its group and grants all to user 5.
 fn rig(style: SecurityStyle) -> (MemFs, File, File) {
     let fs = MemFs::new(Arc::new(Time::default));
     let volume = Volume::new(VolumeId(1), "one", Arc::new(fs.clone()), Durability::Sync, 1);

@@ -280,8 +280,7 @@ fn remove_old_images(guest_dir: &Path, suite: Suite) -> anyhow::Result<()> {
         let entry = entry?;
         let name = entry.file_name();
         let name = name.to_string_lossy();
-        let is_kept =
-            !name.starts_with("image-") || prefixes.iter().any(|prefixes| name.starts_with(prefixes));
+        let is_kept = !name.starts_with("image-") || prefixes.iter().any(|prefix| name.starts_with(prefix));
         if !is_kept && entry.file_type()?.is_dir() {
             fs::remove_dir_all(entry.path())?;
         }

@@ -15,11 +15,12 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
-const ABOUT: &str = "Pools, volumes and export rules of a Plimsoll service. Sizes are whole bytes, rates whole bytes or operations \
-    for each second. Times are UTC. Replies omit absent values and never contain `null`. Errors are problems (RFC \
-    9457) that name the fault and the allowed values. To make a change depend on a version, send `If-Match` with the \
-    `ETag` of an earlier reply. Creating an identical resource again succeeds and changes nothing. All operations \
-    need a token, except those for the state of the process.";
+const ABOUT: &str = "Pools, volumes and export rules of a Plimsoll service. Sizes are whole bytes, rates whole bytes \
+    or operations for each second. Times are UTC. Replies omit absent values and never contain \
+    `null`. Errors are problems (RFC 9457) that name the fault and the allowed values. To make a \
+    change depend on a version, send `If-Match` with the `ETag` of an earlier reply. Creating an \
+    identical resource again succeeds and changes nothing. All operations need a token, except those \
+    for the state of the process.";
 
 /// The description.
 pub fn document() -> &'static Value {

@@ -21,13 +21,13 @@ impl Jobs {
     /// Reads a command line as documents print it: `fio --name=… --rw=…`, with a shell's quotes and continued lines.
     ///
     /// # Errors
-    /// What fio would refuse, and what has no single figure; which option, and what is possible.
+    /// An option that fio refuses, or one without a single figure. The error names the option and the allowed values.
     pub fn from_command(text: &str) -> Result<Self, Error> {
         section::command_line(text).and_then(Self::of).map_err(Error::Plan)
     }
 
     /// # Errors
-    /// As [`of_command`](Self::of_command).
+    /// See [`from_command`](Self::from_command).
     pub fn from_file(text: &str) -> Result<Self, Error> {
         section::job_file(text).and_then(Self::of).map_err(Error::Plan)
     }

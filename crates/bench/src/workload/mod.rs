@@ -85,7 +85,7 @@ impl Form {
             ("--mount", pick.mount.is_some(), !benchmark),
             ("--since", pick.since.is_some(), self == Self::Mountstats),
         ];
-        let vain = options.iter().find(|(_, options, has_meaning)| *options && !has_meaning);
+        let vain = options.iter().find(|(_, is_given, has_meaning)| *is_given && !has_meaning);
         let has = options.iter().filter(|(_, _, has_meaning)| *has_meaning).map(|(option, ..)| *option);
         vain.map_or(Ok(()), |(option, ..)| {
             let has: Vec<&str> = has.collect();

@@ -193,7 +193,7 @@ impl Load<'_> {
     }
 
     /// The use of each existing ceiling, `times` over, with its name.
-    pub(super) fn ceilings_constraint(
+    pub(super) fn ceiling_uses(
         &self,
         ceilings: &Ceilings,
         write_cost_thousandths: u32,

@@ -225,7 +225,7 @@ fn min_operations(pool: &Pool, load: &Load<'_>, pools: u64, clients: Option<u32>
         let mut with = pool.clone();
         with.settings.iops = Some(ProvisionedIops::Fixed(iops));
         with.limits().is_ok_and(|limits| {
-            let used = load.ceilings_constraint(&limits.total, limits.write_cost_thousandths, pools);
+            let used = load.ceiling_uses(&limits.total, limits.write_cost_thousandths, pools);
             let room = limits.clients_max.zip(clients).is_none_or(|(max, clients)| clients <= max);
             room && used.iter().all(|ceiling_use| ceiling_use.used.fits())
         })

@@ -704,7 +704,7 @@ proptest! {
             let load = Load { streams: &needed };
             let (pool, volume) = (choice.pool.limits().unwrap(), choice.pool.volume_limits(&choice.volume).unwrap());
             let (limits, times) = if pool.owner == Owner::Pool { (pool, choice.pools) } else { (volume, choice.volumes()) };
-            for taken in load.ceilings_constraint(&limits.total, limits.write_cost_thousandths, times.into()) {
+            for taken in load.ceiling_uses(&limits.total, limits.write_cost_thousandths, times.into()) {
                 prop_assert!(taken.used.fits(), "{} {}", level, taken.formula);
             }
             // Printed figures are exact, and commands accept them.
@@ -724,7 +724,7 @@ proptest! {
                 Stream { rate: BytesPerSecond(u64::try_from(rate).unwrap()), ..stream }
             };
             let scaled_streams: Vec<Stream> = choice.needed(&workload).into_iter().map(scaled).collect();
-            for taken in (Load { streams: &scaled_streams }).ceilings_constraint(&limits.total, limits.write_cost_thousandths, times.into()) {
+            for taken in (Load { streams: &scaled_streams }).ceiling_uses(&limits.total, limits.write_cost_thousandths, times.into()) {
                 prop_assert!(taken.used.billionths() <= 1_000_010_000, "{} {}", level, taken.formula);
             }
         }

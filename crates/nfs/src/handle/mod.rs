@@ -1,7 +1,8 @@
 //! The file handle on the wire: export, view, file, and a MAC that only this service can compute.
-//! | Layout (`docs/formats/file-handle.md`): version, MAC, export, view, key; 61 bytes at most.
-//! It has no device number, so it survives a restart, a moved data directory and a renumbered disk.
-//! A client cannot forge the handle of a file that it has not seen.
+//!
+//! Layout (`docs/formats/file-handle.md`): version, MAC, export, view, key; 61 bytes at most. Handles have no device
+//! number, so they survive a restart, a moved data directory and a renumbered disk. A client cannot forge the
+//! handle of a file that it has not seen.
 
 pub mod cache;
 

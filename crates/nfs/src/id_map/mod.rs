@@ -1,5 +1,6 @@
 //! [`IdNames`]: users and groups as NFSv4 strings, `alice@example.org`, from the host's names (RFC 8881 §5.9).
-//! | The host may query a directory over the network. So names are cached and lookups run on storage threads only.
+//!
+//! The host may query a directory over the network. So names are cached and lookups run on storage threads only.
 //! At most [`LOOKUPS_MAX`] lookups run at the same time.
 
 use std::collections::HashMap;

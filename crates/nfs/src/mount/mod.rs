@@ -1,5 +1,6 @@
 //! MOUNT: handles for the paths of exports (RFC 1813 Appendix I), and the list of mounts.
-//! | The handle that MNT returns is not a permission: every later call checks the export's rules.
+//!
+//! The handle that MNT returns is not a permission: every later call checks the export's rules.
 //! So the table of mounts is only informative, and losing it at a restart costs nothing.
 
 mod path;

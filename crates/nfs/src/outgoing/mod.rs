@@ -1,5 +1,6 @@
 //! Calls to programs on clients' hosts: a lock granted later, the news of a restart.
-//! | The port comes from the port mapper at the host's own address. Names that clients send are never resolved.
+//!
+//! The port comes from the port mapper at the host's own address. Names that clients send are never resolved.
 //! UDP is tried first, then TCP. All waiting is bounded: an unresponsive host costs one thread a few seconds.
 
 mod deadline;
@@ -112,7 +113,7 @@ pub(crate) fn message(xid: u32, [prog, vers, proc]: [u32; 3], args: &[u8]) -> Ve
 }
 
 /// A socket that receives only from this port of the host.
-/// It sends from the address that the host knows, because clients compare it.
+/// The host compares the sender, so the socket has the address that the host knows.
 fn connected(call: &Outgoing, port: u16) -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind((call.from, 0))?;
     socket.connect((call.host, port))?;

@@ -1,5 +1,6 @@
 //! The port mapper and rpcbind (RFC 1833).
-//! | The mapper lists the programs of this process only and cannot be changed, so SET and UNSET return false.
+//!
+//! The mapper lists the programs of this process only and cannot be changed, so SET and UNSET return false.
 //! CALLIT, BCAST and INDIRECT forward a call in our name. They serve reflection attacks, so they are refused unread.
 
 pub mod rpcbind;
@@ -85,7 +86,8 @@ fn rpcbind(
 }
 
 /// GETADDR, which accepts another version of the program, and GETVERSADDR, which does not (RFC 1833 §2.2.2).
-/// | The caller names the transport. An unknown name means TCP, which all programs have.
+///
+/// The caller names the transport. An unknown name means TCP, which all programs have.
 /// The family is that of the caller's address.
 fn address(
     call: &Call<'_>,

@@ -1,5 +1,6 @@
 //! Registration of our programs with the host's rpcbind, if that has port 111 (SET and UNSET, RFC 1833 §2.2.1).
-//! | The calls go over its local socket, which identifies the calling user. Only root may replace others' entries.
+//!
+//! The calls go over its local socket, which identifies the calling user. Only root may replace others' entries.
 
 use crate::outgoing::{Caller, message, results};
 use crate::programs::{Netid, Registration, Transport};

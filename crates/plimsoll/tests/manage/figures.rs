@@ -84,8 +84,8 @@ fn printed(text: &str) -> Printed {
 fn readable(printed: &Printed) -> u64 {
     let least = |limits: &Limits| {
         let (rate, iops) = (&limits.total, limits.total.read_iops.or(limits.total.combined_iops));
-        let from_iops = iops.map(|iops| iops.0 << 16);
-        [rate.read.map(|rate| rate.0), rate.combined.map(|rate| rate.0), from_iops]
+        let iops_rate = iops.map(|iops| iops.0 << 16);
+        [rate.read.map(|rate| rate.0), rate.combined.map(|rate| rate.0), iops_rate]
             .into_iter()
             .flatten()
             .min()

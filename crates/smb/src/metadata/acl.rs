@@ -11,12 +11,12 @@ const SETTABLE_CONTROL: Control = Control(Control::DACL_PROTECTED.0 | Control::D
 
 /// Encodes a file's ACL and its control bits. A null list has the bit `DACL_PRESENT` but no ACL.
 pub(crate) fn to_wire(resolver: &dyn Resolver, list: &acl::Acl) -> Result<(Control, Option<Acl>), NtStatus> {
-    let control = [
+    let flags = [
         (list.is_protected, Control::DACL_PROTECTED),
         (list.is_auto_inherited, Control::DACL_AUTO_INHERITED),
     ];
     let control =
-        control.into_iter().filter(|(is, _)| *is).fold(Control::DACL_PRESENT, |all, (_, flag)| all | flag);
+        flags.into_iter().filter(|(is, _)| *is).fold(Control::DACL_PRESENT, |all, (_, flag)| all | flag);
     let Some(entries) = &list.entries else { return Ok((control, None)) };
     let aces = entries.iter().map(|entry| {
         let (flags, mask, sid) =

@@ -49,6 +49,8 @@ struct Echo {
     gate: Option<Arc<Gate>>,
     /// Whether calls that wait for this flag may panic.
     may_panic: AtomicBool,
+    /// Whether calls that hold up their event loop may end.
+    is_released: AtomicBool,
     /// The bytes after which ciphers that were offloaded to the socket end.
     kernel_bytes_max: Option<u64>,
 }
@@ -176,6 +178,10 @@ impl Protocol for Echo {
             // Sends more than a client may leave unread, before its reply.
             b'u' => {
                 flood(cx.connection);
+                push(cx.out, message);
+            }
+            b'f' => {
+                wait_until("the release", || self.is_released.load(Ordering::SeqCst));
                 push(cx.out, message);
             }
             b'z' => {

@@ -38,11 +38,7 @@ fn chain(changes: &[Change], first: &Attrs, last: &Attrs) -> Outcome {
         changes.iter().map(|change| state(&change.after)).chain([state(first)]).collect();
     states_before.sort_unstable();
     reached.sort_unstable();
-    let breaks = states_before
-        .iter()
-        .zip(&reached)
-        .filter(|(states_before, reached)| states_before != reached)
-        .count();
+    let breaks = states_before.iter().zip(&reached).filter(|(before, reached)| before != reached).count();
     eq(format!("breaks in a chain of {} changes", changes.len()), breaks, 0)
 }
 

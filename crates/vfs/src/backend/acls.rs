@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// then.
 pub trait Acls {
     /// The access ACL of this file, which has `attrs`; `None` if mode bits are equivalent.
-    /// Its owner, mask and others may be those of an earlier mode.
+    /// The entries for owner, mask and others may show an earlier mode.
     fn access_acl(&self, attrs: &Attrs, blocking: Blocking) -> FsResult<Option<Arc<PosixAcl>>>;
 
     /// The default ACL of this directory; `None` without one, and for other file types.

@@ -104,7 +104,7 @@ impl Ruling<'_> {
 
 impl Export {
     /// Whether access-based listings show `caller` the file of `key`, which has `attrs`.
-    /// Where lists rule, that needs all rights of reading, as on Windows.
+    /// On volumes with NTFS rules, a visible file needs all rights of reading, as on Windows.
     pub fn is_visible(self: &Arc<Self>, key: &FileKey, attrs: &Attrs, caller: &Caller) -> FsResult<bool> {
         Ok(match self.volume.security_style() {
             SecurityStyle::Unix => {

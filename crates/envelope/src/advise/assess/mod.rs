@@ -157,14 +157,14 @@ impl Assessor<'_> {
     fn settings(&mut self, set: &Ceilings, max: &Ceilings, limits: &Limits, times: u64) {
         let source = limits.origin.first().map_or(OWN, |origin| origin.source);
         let below = set.less_than(max);
-        for ceiling_use in self.load().ceilings_constraint(&below, limits.write_cost_thousandths, times) {
+        for ceiling_use in self.load().ceiling_uses(&below, limits.write_cost_thousandths, times) {
             self.add(Bound::Setting, ceiling_use.used, format!("{} as set", ceiling_use.formula), source);
         }
     }
 
     fn ceilings(&mut self, kind: Bound, ceilings: &Ceilings, limits: &Limits, times: u64, source: Source) {
         let operations = limits.origin.iter().find(|origin| origin.what == OPERATIONS);
-        for ceiling_use in self.load().ceilings_constraint(ceilings, limits.write_cost_thousandths, times) {
+        for ceiling_use in self.load().ceiling_uses(ceilings, limits.write_cost_thousandths, times) {
             let of_operations = operations.filter(|_| ceiling_use.of_operations);
             let source = of_operations.map_or(source, |origin| origin.source);
             self.add(kind, ceiling_use.used, ceiling_use.formula, source);

@@ -1,5 +1,6 @@
 //! Per-thread caches of recent calls: opened handles, resolved names and credentials.
-//! | Each thread has its own caches, so the cached path takes no lock. Entries are validated on use.
+//!
+//! Each thread has its own caches, so the cached path takes no lock. Entries are validated on use.
 //! A handle is valid while its export is unchanged in the namespace and its file has a name.
 //! A name is valid while the directory's change time is unchanged.
 //! A cached handle keeps its file open, so the number of descriptors bounds the handles.

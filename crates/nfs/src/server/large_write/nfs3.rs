@@ -1,5 +1,6 @@
 //! A WRITE longer than a receive buffer: the data is written part by part, as it arrives.
-//! | So a connection buffers little however large its writes are, and the data is still in the processor's cache.
+//!
+//! So a connection buffers little however large its writes are, and the data is still in the processor's cache.
 //! A client that dies in the middle leaves the first parts written, like a server that dies during a WRITE.
 //! The client got no reply and must send all data again.
 //! Space for all data is reserved before the first part, so that a full volume refuses the whole WRITE.

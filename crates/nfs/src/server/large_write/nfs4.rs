@@ -1,5 +1,6 @@
 //! A compound with a WRITE longer than a receive buffer.
-//! | The operations before the WRITE run when its data begins to arrive. The data is written part by part.
+//!
+//! The operations before the WRITE run when its data begins to arrive. The data is written part by part.
 //! The remaining operations run at the end.
 //! A client that dies in the middle leaves the first parts written, as in version 3.
 //! Space for all data is reserved before the first part.

@@ -1,6 +1,6 @@
 //! RPC over UDP, one call per datagram: the port mapper, where clients look first, and the lock manager, which
 //! some clients call only this way.
-//! | The sender of a datagram can be forged. So a reply is never longer than its call, except to this host.
+//! The sender of a datagram can be forged. So a reply is never longer than its call, except to this host.
 //! Lists are available over TCP. A reply is never answered, so two servers cannot keep each other busy.
 
 mod limit_queue;
