@@ -64,7 +64,7 @@ impl SpaceReservations {
     }
 }
 
-/// The charge of a change of size under way. [`ResizeCharge::finish`] refunds the surplus.
+/// The charge of a change of size under way. [`ResizeCharge::end`] refunds the surplus.
 pub(crate) struct ResizeCharge<'l> {
     /// `None` if this process does not count, or if the charge stays the same.
     pub(crate) pending: Option<PendingChange<'l>>,

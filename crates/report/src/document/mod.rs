@@ -1,6 +1,6 @@
 //! Reports: the results of a run, for people and for other programs.
 //!
-//! A [`Report`] is built once from a [`Run`]: tables and plots as values. Each format shows the same values:
+//! A [`Report`] is built once from a [`Run`](crate::result::Run): tables and plots as values. Each format shows the same values:
 //! [`markdown()`], [`csv()`], [`html()`]. [`sizing`] is a page in the same style with the advice for a
 //! workload. [`fio`] writes the output format of fio.
 

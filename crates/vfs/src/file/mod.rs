@@ -1,6 +1,6 @@
 //! The door to files: the operations of a protocol on a file.
 //!
-//! A [`File`] is reached through an [`Export`] and remembers it. Operations on names and attributes are methods of
+//! A [`File`] is reached through an [`Export`](crate::Export) and remembers it. Operations on names and attributes are methods of
 //! `File` with the caller as an argument. Data is behind [`OpenFile`], which only an authorization creates. Every
 //! protocol uses this door, so that the same file gives every protocol the same answer.
 //!

@@ -129,8 +129,9 @@ impl PersistentOpens {
     }
 
     /// Removes a record; durably if it `must_sync`. A record that remains restores an open that no client returns for.
-    fn remove(&self, number: u64, matters: bool) {
-        let removed = if matters { self.entries.remove_durably(number) } else { self.entries.remove(number) };
+    fn remove(&self, number: u64, must_sync: bool) {
+        let removed =
+            if must_sync { self.entries.remove_durably(number) } else { self.entries.remove(number) };
         if let Err(error) = removed {
             tracing::warn!(%error, "the record of an open that was closed is still there");
         }

@@ -1,4 +1,4 @@
-//! The promises of a [`Provisioner`]: a separate suite, which every provisioner runs in its tests.
+//! The promises of a [`Provisioner`](vfs::Provisioner): a separate suite, which every provisioner runs in its tests.
 
 mod counting;
 mod ranges;
