@@ -82,7 +82,7 @@ impl fmt::Display for Error {
             }
             Self::NoAccess { target, wrong } => write!(
                 f,
-                "the caller may not write to {target} ({wrong}): allow it (of a Plimsoll volume: plimsoll export set VOLUME \
+                "the caller may not write to {target} ({wrong}): allow it (of a Plimsoll volume: plimsoll volume access set VOLUME \
                  --allow CLIENT --squash none), or call as the owner of its directory with --uid and --gid"
             ),
             Self::Mismatch(wrong) => write!(f, "data mismatch: {wrong}"),

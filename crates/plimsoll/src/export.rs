@@ -2,7 +2,7 @@
 
 use crate::descriptors::{Part, share_descriptors};
 use crate::manage::share_modes::ShareModes;
-use crate::manage::{self, words};
+use crate::manage::words;
 use crate::nfs_frontend::{IDLE_TICKS, Listen, NfsFrontend, PATIENCE, TICK, run_until_told};
 use crate::periodic::Task;
 use crate::signals::ignore_reloads;
@@ -27,21 +27,14 @@ use vfs::{Cidr, Export, ExportRule, Namespace, ShareSettings, SharedNamespace, V
 
 /// The arguments of `export`.
 #[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_help = "Examples:
   plimsoll export /srv/projects
   plimsoll export /srv/a /srv/b --listen 0.0.0.0:2049 --allow 10.1.0.0/16 --squash none
   plimsoll export ./build --read-only --name artifacts
   plimsoll export /srv/projects --protocols smb,nfsv4.2 --smb-users users.toml
 
-Who may mount a volume of a running \"plimsoll serve\":
-  plimsoll export add v1 --allow 10.1.0.0/16
-  plimsoll export list v1
-
-A directory that is named like a command is served as ./list.")]
+Rules of a volume of \"plimsoll serve\": see \"plimsoll volume access\".")]
 pub(crate) struct ExportArgs {
-    #[command(subcommand)]
-    manage: Option<manage::ExportCommand>,
     /// Directories to serve, each as an export named like its last part: /srv/projects is mounted as /projects
     #[arg(required = true, value_name = "DIR")]
     dirs: Vec<PathBuf>,
@@ -84,11 +77,8 @@ pub(crate) struct ExportArgs {
     state: Option<PathBuf>,
 }
 
-/// Serves until a signal, or manages the export rules of a volume.
-pub(crate) fn run(mut args: ExportArgs) -> anyhow::Result<ExitCode> {
-    if let Some(command) = args.manage.take() {
-        return manage::run_export(command).map(|()| ExitCode::SUCCESS);
-    }
+/// Serves until a signal.
+pub(crate) fn run(args: ExportArgs) -> anyhow::Result<ExitCode> {
     if args.name.is_some() && args.dirs.len() > 1 {
         bail!(
             "--name names one export, but there are {} directories; each is named by its last part",

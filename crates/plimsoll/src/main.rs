@@ -46,7 +46,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-/// Self-hosted file storage: volumes with cloud service levels over NFSv3, and measurements of NFS servers.
+/// Self-hosted file storage over NFS and SMB: volumes with cloud service levels, a benchmark, and a sizing advisor.
 #[derive(Debug, Parser)]
 #[command(
     name = "plimsoll",
@@ -74,11 +74,11 @@ enum Command {
     Serve(serve::ServeArgs),
     #[command(flatten)]
     Manage(manage::Command),
-    /// Serve existing directories over NFS or SMB until Ctrl-C, without configuration; or manage who may mount a volume.
+    /// Serve existing directories over NFS or SMB until Ctrl-C, without configuration.
     Export(Box<export::ExportArgs>),
     /// Try it: create volumes, serve them, drive them over real sockets, show the figures, go on serving.
     Demo(demo::DemoArgs),
-    /// Measure an NFSv3 server, this one or another.
+    /// Measure an NFS or SMB server, this one or another.
     #[command(subcommand)]
     Bench(bench::Command),
     /// Advise level, capacity, volumes and mount options for a workload.

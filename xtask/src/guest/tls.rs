@@ -131,7 +131,7 @@ impl<'a> Certificates<'a> {
             let protocols = "--protocols nfsv3,nfsv4.1,nfsv4.2";
             service.manage(&format!("volume create {volume} --pool pool --size 8GiB {protocols}"))?;
             let rule = format!("--allow 127.0.0.1 --squash none --xprtsec {volume}");
-            service.manage(&format!("export set {volume} {rule}"))?;
+            service.manage(&format!("volume access set {volume} {rule}"))?;
         }
         Ok(service)
     }

@@ -38,7 +38,7 @@ unless_given() {
 
 words=("$@")
 case "${1-} ${2-}" in
-    *" --help" | *" -h" | "export "add | "export "list | "export "ls | "export "remove | "export "set) ;;
+    *" --help" | *" -h") ;;
     "serve "*) in_background server "$@"; exit ;;
     "export "*) in_background server "$@"; exit ;;
     "agent "*) in_background agent "$@"; exit ;;

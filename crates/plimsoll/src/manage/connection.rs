@@ -316,7 +316,7 @@ pub(crate) fn advice(warning: &Warning) -> String {
     match (&warning.volume, warning.kind.as_str()) {
         (Some(volume), "no-rules") => {
             format!(
-                "nobody may mount the volume {volume}: allow it with \"plimsoll export add {} --allow 10.1.0.0/16\"",
+                "nobody may mount the volume {volume}: allow it with \"plimsoll volume access add {} --allow 10.1.0.0/16\"",
                 quoted(volume)
             )
         }

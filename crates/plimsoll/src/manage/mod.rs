@@ -1,9 +1,9 @@
 //! The commands that manage a running service, one file for each family.
 
+mod access;
 mod client;
 mod client_check;
 mod connection;
-mod export;
 mod group;
 mod level;
 mod limits;
@@ -21,8 +21,8 @@ mod volume;
 mod watch;
 pub(crate) mod words;
 
+pub(crate) use access::RuleFlags;
 pub(crate) use connection::{ServiceArgs, Session};
-pub(crate) use export::{Command as ExportCommand, RuleFlags, run as run_export};
 pub(crate) use password::without_line_end;
 pub(crate) use table::Table;
 

@@ -1,7 +1,7 @@
 //! `plimsoll volume …`
 
+use super::access::{self, RuleFlags, shown};
 use super::connection::{Reach, Session, TermsArgs, YesArgs};
-use super::export::{RuleFlags, shown};
 use super::limits::{
     UNLIMITED, cell_of_volume, counted, iops, of_volume, origins, shared, size, stored, summary, throughput,
 };
@@ -42,7 +42,7 @@ enum Command {
   plimsoll volume create v4 --pool p1 --size 1TiB --endpoint 10.1.0.5,10.1.0.6
   plimsoll volume create v5 --pool p1 --size 1TiB --protocols smb --smb encryption=required,browsable=off
 
-Without --allow nobody may mount the volume (at the levels of ANF and Filestore: everybody): see \"plimsoll export add\".")]
+Without --allow nobody may mount the volume (at the levels of ANF and Filestore: everybody): see \"plimsoll volume access add\".")]
     Create(Box<Create>),
     /// List the volumes.
     #[command(visible_alias = "ls")]
@@ -100,6 +100,9 @@ Without --allow nobody may mount the volume (at the levels of ANF and Filestore:
         #[command(flatten)]
         terms: TermsArgs,
     },
+    /// Manage the access rules of a volume: the clients that may mount it. The first rule that matches a client decides.
+    #[command(subcommand)]
+    Access(access::Command),
 }
 
 #[derive(Debug, Args)]
@@ -225,6 +228,7 @@ pub(crate) fn run(args: VolumeArgs) -> anyhow::Result<()> {
             session.show(&done, |_| Ok(format!("Deleted volume {name} and its files.\n")))
         }
         Command::Watch(args) => watch::run(&session, &args),
+        Command::Access(command) => access::run(&session, command),
         Command::Move { name, pool, level, terms } => {
             let level = level.map(Some);
             let patch = VolumePatch { pool: Some(pool), level, ..VolumePatch::default() };

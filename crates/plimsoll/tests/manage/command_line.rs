@@ -77,7 +77,7 @@ fn refusals_say_what_is_allowed() {
             "allowed: 0 to 4294967294",
         ),
         (
-            &["export", "add", "v1", "--allow", "10.0.0.1", "--anonymous", "4294967295:0"],
+            &["volume", "access", "add", "v1", "--allow", "10.0.0.1", "--anonymous", "4294967295:0"],
             "allowed: 0 to 4294967294",
         ),
         (&["volume", "create", "v1", "--pool", "p1", "--size", "1TiB", "--scale", "2"], "--shape <SHAPE>"),
@@ -112,8 +112,8 @@ fn every_command_has_help_and_those_that_change_have_examples() {
         &["volume", "update"],
         &["volume", "watch"],
         &["volume", "move"],
-        &["export", "add"],
-        &["export", "set"],
+        &["volume", "access", "add"],
+        &["volume", "access", "set"],
         &["level", "show"],
         &["token", "create"],
         &["user", "create"],
@@ -169,7 +169,7 @@ fn tables_fit_the_terminal_and_are_whole_in_pipes() {
         &["pool", "show", "p1"],
         &["volume", "list"],
         &["operation", "list"],
-        &["export", "list", "v1"],
+        &["volume", "access", "list", "v1"],
         &["token", "list"],
         &["warning", "list"],
         &["status"],
@@ -207,8 +207,8 @@ fn results_go_into_files_and_a_list_is_short() {
     service.says(&["volume", "list", "--json", "-o", file.to_str().unwrap()]);
     let items: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
     assert_eq!((&items["format"], &items["items"][0]["name"]), (&json!("plimsoll/1"), &json!("v1")));
-    service.says(&["export", "list", "v1", "--json", "-o", file.to_str().unwrap()]);
-    let rules = service.json(&["export", "set", "v1", "--file", file.to_str().unwrap()]);
+    service.says(&["volume", "access", "list", "v1", "--json", "-o", file.to_str().unwrap()]);
+    let rules = service.json(&["volume", "access", "set", "v1", "--file", file.to_str().unwrap()]);
     assert_eq!(rules["rules"][0]["clients"], json!(["127.0.0.0/8"]), "what was written is read");
 }
 
@@ -220,8 +220,8 @@ fn a_wrong_command_line_ends_with_2_and_a_refusal_with_1() {
         (&["volume", "list", "--data", "/nonexistent"], 1),
         (&["level", "show", "anf/gold"], 2),
         (&["level", "show", "anf/premium", "--throughput", "5MiB/s"], 2),
-        (&["export", "set", "v1"], 2),
-        (&["export", "add", "v1"], 2),
+        (&["volume", "access", "set", "v1"], 2),
+        (&["volume", "access", "add", "v1"], 2),
         (&["nothing"], 2),
     ] {
         let output = plimsoll(None).args(args).output().unwrap();
@@ -255,7 +255,7 @@ fn shells_complete_commands_flags_and_names() {
     offers(&["volume", "resize", ""], "v1");
     offers(&["volume", "create", "x", "--pool", ""], "p1");
     offers(&["pool", "create", "--level", "anf/"], "anf/ultra");
-    offers(&["export", "list", ""], "v1");
+    offers(&["volume", "access", "list", ""], "v1");
     offers(&["token", "revoke", ""], "admin");
     for (shell, mark) in
         [("bash", "complete -o"), ("zsh", "#compdef plimsoll"), ("fish", "complete --keep-order")]

@@ -82,10 +82,10 @@ fn an_endpoint_shows_no_other_volume() {
     client.attributes(&root).unwrap();
     assert!(client.attributes(&of_v3).unwrap_err().is(Status::ACCES));
     // Its own rules hold at its endpoint, too.
-    service.says(&["export", "set", "v1", "--allow", "10.0.0.1"]);
+    service.says(&["volume", "access", "set", "v1", "--allow", "10.0.0.1"]);
     assert!(client.attributes(&root).unwrap_err().is(Status::ACCES));
     assert!(refused("127.0.0.12", "/v1").contains("MNT3ERR_ACCES"));
-    service.says(&["export", "set", "v1", "--allow", "127.0.0.1"]);
+    service.says(&["volume", "access", "set", "v1", "--allow", "127.0.0.1"]);
     client.attributes(&root).unwrap();
     // Endpoints may be shared, and change under mounted clients.
     service.says(&["volume", "update", "v3", "--endpoint", "127.0.0.12"]);

@@ -25,7 +25,8 @@ fn a_restart_and_a_crash_keep_everything() {
         (root, file)
     };
     let kept = |service: &Service| {
-        let things = [&["pool", "show", "p1"], &["volume", "show", "v1"], &["export", "list", "v1"]];
+        let things: [&[&str]; 3] =
+            [&["pool", "show", "p1"], &["volume", "show", "v1"], &["volume", "access", "list", "v1"]];
         things.map(|args| service.json(args))
     };
     let before = kept(&service);

@@ -24,8 +24,8 @@ fn every_provider_has_its_own_defaults_and_each_volume_can_be_written() {
         service.says(&["bench", "load", &target, "--op", "write", "--size", "1m", "--time", "200ms"]);
     }
     // A rule with an anonymous user also squashes.
-    service.says(&["export", "set", "own", "--allow", "127.0.0.1", "--anonymous", "7:8"]);
-    assert_eq!(service.json(&["export", "list", "own"])["rules"][0]["squash"], "root");
+    service.says(&["volume", "access", "set", "own", "--allow", "127.0.0.1", "--anonymous", "7:8"]);
+    assert_eq!(service.json(&["volume", "access", "list", "own"])["rules"][0]["squash"], "root");
     // An owner alone leaves the level's mode.
     let owned = ["volume", "create", "w", "--pool", "anf", "--size", "1TiB", "--owner", "1000:1000"];
     service.says(&owned);
@@ -42,7 +42,7 @@ fn a_benchmark_that_may_not_write_ends_at_once_and_says_what_to_do() {
     let bench = ["bench", "run", "gcnv-scale-out", "--target", &target, "--preset", "quick", "--output"];
     let bench = [&bench[..], &[output.to_str().unwrap()]].concat();
     for (rule, why) in [(&["--squash", "root"][..], "ACCES"), (&["--read-only"], "ROFS")] {
-        service.says(&[&["export", "set", "v1", "--allow", "127.0.0.1"], rule].concat());
+        service.says(&[&["volume", "access", "set", "v1", "--allow", "127.0.0.1"], rule].concat());
         let begun = std::time::Instant::now();
         let said = service.refuses(&bench);
         assert!(begun.elapsed().as_secs() < 10, "{:?}", begun.elapsed());
@@ -93,7 +93,7 @@ fn a_volume_is_mounted_as_it_and_its_rules_allow() {
     let every = [vec![v3.clone()], v4.to_vec()].concat();
     assert_eq!(shown(&said), every);
     assert_eq!(shown(&service.says(&["volume", "show", "v1"])), every);
-    service.says(&["export", "set", "v1", "--allow", "127.0.0.1", "--protocols", "nfsv4.2"]);
+    service.says(&["volume", "access", "set", "v1", "--allow", "127.0.0.1", "--protocols", "nfsv4.2"]);
     assert_eq!(shown(&service.says(&["volume", "show", "v1"])), [v4[2].clone()]);
     let status = service.json(&["status"]);
     assert_eq!(status["nfs"]["v3_locks"]["reachable"], false);

@@ -186,8 +186,8 @@ fn shares_come_and_go_with_volumes_and_their_rules() {
         assert!(!at(&service, elsewhere, "ls").0, "{elsewhere}");
     }
     // Another rule for others changes nothing for those who are connected.
-    service.says(&["export", "add", "v1", "--allow", "192.0.2.7"]);
-    service.says(&["export", "add", "v2", "--allow", "127.0.0.1"]);
+    service.says(&["volume", "access", "add", "v1", "--allow", "192.0.2.7"]);
+    service.says(&["volume", "access", "add", "v2", "--allow", "127.0.0.1"]);
     assert_eq!(shares(&service), "Tools v2");
     at(&service, "tools", "mkdir before");
     connected.says("ls", "before");

@@ -1,6 +1,6 @@
-//! `plimsoll export list|set|add|remove`: the export rules of a volume.
+//! `plimsoll volume access …`: the export rules of a volume.
 
-use super::connection::{Reach, Session, TermsArgs};
+use super::connection::{Session, TermsArgs};
 use super::table::Table;
 use super::words::Ids;
 use super::{names, words};
@@ -16,24 +16,22 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// List the rules of a volume in the order of their evaluation.
-    #[command(visible_alias = "ls", after_help = "Example:\n  plimsoll export list v1")]
+    #[command(visible_alias = "ls", after_help = "Example:\n  plimsoll volume access list v1")]
     List {
         /// The volume
         #[arg(add = names::volumes())]
         volume: String,
-        #[command(flatten)]
-        reach: Reach,
     },
     /// Replace all rules of a volume with one rule, with the rules in a file, or with none.
     #[command(after_help = "Examples:
-  plimsoll export set v1 --allow 10.1.0.0/16 --squash none
-  plimsoll export list v1 --json > rules.json; plimsoll export set v1 --file rules.json
-  plimsoll export set v1 --nobody")]
+  plimsoll volume access set v1 --allow 10.1.0.0/16 --squash none
+  plimsoll volume access list v1 --json > rules.json; plimsoll volume access set v1 --file rules.json
+  plimsoll volume access set v1 --nobody")]
     Set {
         /// The volume
         #[arg(add = names::volumes())]
         volume: String,
-        /// File with the rules in JSON, as "export list --json" prints them; - is the standard input
+        /// File with the rules in JSON, as "volume access list --json" prints them; - is the standard input
         #[arg(long, conflicts_with_all = ["allow", "nobody"])]
         file: Option<PathBuf>,
         /// Set no rules: nobody may mount the volume
@@ -45,15 +43,13 @@ pub(crate) enum Command {
         more: MoreFlags,
         #[command(flatten)]
         terms: TermsArgs,
-        #[command(flatten)]
-        reach: Reach,
     },
     /// Add a rule to a volume, at the end or at a position.
     #[command(after_help = "Examples:
-  plimsoll export add v1 --allow 10.1.0.0/16 --allow build-7.example.org
-  plimsoll export add v1 --allow 10.1.9.0/24 --read-only --at 1
-  plimsoll export add v1 --allow 10.1.9.66 --deny --at 1
-  plimsoll export add v1 --allow 10.2.0.0/16 --xprtsec tls")]
+  plimsoll volume access add v1 --allow 10.1.0.0/16 --allow build-7.example.org
+  plimsoll volume access add v1 --allow 10.1.9.0/24 --read-only --at 1
+  plimsoll volume access add v1 --allow 10.1.9.66 --deny --at 1
+  plimsoll volume access add v1 --allow 10.2.0.0/16 --xprtsec tls")]
     Add {
         /// The volume
         #[arg(add = names::volumes())]
@@ -67,21 +63,17 @@ pub(crate) enum Command {
         more: MoreFlags,
         #[command(flatten)]
         terms: TermsArgs,
-        #[command(flatten)]
-        reach: Reach,
     },
     /// Remove a rule from a volume.
-    #[command(after_help = "Example:\n  plimsoll export remove v1 2")]
+    #[command(after_help = "Example:\n  plimsoll volume access remove v1 2")]
     Remove {
         /// The volume
         #[arg(add = names::volumes())]
         volume: String,
-        /// Position of the rule, as "plimsoll export list" shows it
+        /// Position of the rule, as "plimsoll volume access list" shows it
         at: usize,
         #[command(flatten)]
         terms: TermsArgs,
-        #[command(flatten)]
-        reach: Reach,
     },
 }
 
@@ -147,14 +139,13 @@ impl RuleFlags {
     }
 }
 
-pub(crate) fn run(command: Command) -> anyhow::Result<()> {
+pub(super) fn run(session: &Session, command: Command) -> anyhow::Result<()> {
     match command {
-        Command::List { volume, reach } => {
-            let session = reach.open()?;
+        Command::List { volume } => {
             let rules = session.ask(|client| client.rules(&volume))?.value;
             session.show(&rules, |rules| Ok(shown(rules, &volume, session.columns())))
         }
-        Command::Set { volume, file, nobody, rule, more, terms, reach } => {
+        Command::Set { volume, file, nobody, rule, more, terms } => {
             let rules = match (file, rule.rule_with(&more), nobody) {
                 (Some(file), ..) => read(&file)?,
                 (None, Some(rule), _) => Rules { rules: vec![rule] },
@@ -165,12 +156,12 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
                     ));
                 }
             };
-            replace(&reach.open()?, &terms.terms(), &volume, &rules)
+            replace(session, &terms.terms(), &volume, &rules)
         }
-        Command::Add { volume, at, rule, more, terms, reach } => {
+        Command::Add { volume, at, rule, more, terms } => {
             let missing = || usage("no clients are given; allowed: --allow CLIENT, like --allow 10.1.0.0/16");
             let rule = rule.rule_with(&more).ok_or_else(missing)?;
-            edit(&reach.open()?, &terms, &volume, |rules| {
+            edit(session, &terms, &volume, |rules| {
                 let last = rules.len() + 1;
                 let at = at.unwrap_or(last);
                 if !(1..=last).contains(&at) {
@@ -180,10 +171,10 @@ pub(crate) fn run(command: Command) -> anyhow::Result<()> {
                 Ok(())
             })
         }
-        Command::Remove { volume, at, terms, reach } => edit(&reach.open()?, &terms, &volume, |rules| {
+        Command::Remove { volume, at, terms } => edit(session, &terms, &volume, |rules| {
             if !(1..=rules.len()).contains(&at) {
                 bail!(
-                    "the volume {volume} has no rule {at}, it has {}: see \"plimsoll export list {volume}\"",
+                    "the volume {volume} has no rule {at}, it has {}: see \"plimsoll volume access list {volume}\"",
                     rules.len()
                 );
             }
@@ -201,12 +192,12 @@ fn read(path: &Path) -> anyhow::Result<Rules> {
     };
     done.with_context(|| format!("cannot read {}", path.display()))?;
     let rules = serde_json::from_str::<serde_json::Value>(&text).and_then(|mut rules| {
-        // "export list --json" adds the format of its output, which is not part of the rules.
+        // "volume access list --json" adds the format of its output, which is not part of the rules.
         rules.as_object_mut().map(|rules| rules.remove("format"));
         serde_json::from_value(rules)
     });
     rules.with_context(|| {
-        format!("{}: no rules as \"plimsoll export list --json\" prints them", path.display())
+        format!("{}: no rules as \"plimsoll volume access list --json\" prints them", path.display())
     })
 }
 
