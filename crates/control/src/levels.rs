@@ -256,6 +256,13 @@ pub fn default_root(level: Level) -> Root {
     Root { mode, uid: 0, gid: 0 }
 }
 
+/// The protocols of a volume that names none: NFSv3, and the latest NFSv4 that the level has.
+pub(crate) fn default_protocols(level: Level) -> Protocols {
+    let all: Protocols = level.info().protocols.iter().copied().collect();
+    let latest = [Protocol::NfsV42, Protocol::NfsV41].into_iter().find(|&nfs4| all.contains(nfs4));
+    latest.into_iter().chain([Protocol::NfsV3]).collect()
+}
+
 /// Refuses a new size of a pool with these volumes. `force` permits volumes to exceed the pool's bytes.
 pub(crate) fn check_pool_size(pool: &Pool, to: Bytes, volumes: &[Volume], force: bool) -> Result<()> {
     check_totals(&Pool { size: to, ..pool.clone() }, &Totals::of_all(volumes), force)?;

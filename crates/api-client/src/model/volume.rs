@@ -105,7 +105,7 @@ pub struct NewVolume {
     /// Settings that its level permits.
     #[serde(default)]
     pub settings: VolumeSettings,
-    /// Protocols; NFSv3 if left out. One that the service does not serve is refused.
+    /// Protocols; if left out, NFSv3 and the latest NFSv4 that its level has. One that the service does not serve is refused.
     #[serde(
         default,
         deserialize_with = "super::words::present_protocols",

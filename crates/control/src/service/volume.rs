@@ -7,7 +7,6 @@ use crate::kind::{Kind, State};
 use crate::name::{ShareName, VolumeName, check_labels};
 use crate::operation::{ChangeContext, ChangeResult, Operation, Outcome, Verb};
 use crate::pool::Pool;
-use crate::protocol::Protocols;
 use crate::rule::{self, ExportRule, check_id};
 use crate::store;
 use crate::volume::{NewVolume, Volume, VolumeChange};
@@ -64,7 +63,9 @@ impl Service {
             size: new.size,
             size_lowest: new.size,
             settings: new.settings.clone(),
-            protocols: new.protocols.unwrap_or(Protocols::NFS_V3),
+            protocols: new
+                .protocols
+                .unwrap_or_else(|| levels::default_protocols(new.level.unwrap_or(pool.level))),
             smb: new.smb.unwrap_or_default(),
             root: new.root.unwrap_or_else(|| levels::default_root(new.level.unwrap_or(pool.level))),
             root_due: false,

@@ -133,7 +133,7 @@ struct Create {
     /// Kind of permissions that decide about access to files; ntfs needs SMB [default: unix]
     #[arg(long, value_parser = words::security_style())]
     security_style: Option<SecurityStyle>,
-    /// Protocols to serve the volume over [default: nfsv3]
+    /// Protocols to serve the volume over [default: nfsv3 and the latest NFSv4 that the level has]
     #[arg(long, value_delimiter = ',', value_parser = words::protocol())]
     protocols: Vec<Protocol>,
     /// Settings as a share of SMB, with commas between them: encryption=off|required, signing=off|required, compression=on|off, browsable=on|off, access-based-enumeration=on|off, continuously-available=on|off, oplocks=on|off, change-notify=on|off [default: signing=required; browsable, oplocks and change-notify on]
