@@ -8,6 +8,7 @@ use control::Service;
 use http_server::{Operation, Server, Tls};
 use std::io;
 use std::net::SocketAddr;
+use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use vfs::SharedNamespace;
 
@@ -39,8 +40,12 @@ impl Settings {
     }
 }
 
-/// Starts to serve the interface.
-pub fn start(dependencies: Dependencies, settings: &Settings) -> io::Result<Server> {
+/// Starts to serve the interface, also over a local socket.
+pub fn start(
+    dependencies: Dependencies,
+    settings: &Settings,
+    local_socket: Option<UnixListener>,
+) -> io::Result<Server> {
     let tokens =
         Tokens { service: Arc::clone(&dependencies.service), metrics_are_open: settings.open_metrics };
     let core = Arc::new(Core {
@@ -66,5 +71,5 @@ pub fn start(dependencies: Dependencies, settings: &Settings) -> io::Result<Serv
         tls: settings.tls.clone(),
         allow_insecure: settings.allow_insecure,
     };
-    Server::start(operations, Arc::new(tokens), &settings)
+    Server::start(operations, Arc::new(tokens), &settings, local_socket)
 }

@@ -13,17 +13,21 @@ use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::unix::net;
 use std::pin::pin;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
+
+/// The address of clients that connect over the local socket. Bounds for networks hold for it apart from loopback's.
+const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 /// The address and protection of a server.
 #[derive(Clone)]
@@ -65,17 +69,19 @@ impl Settings {
 }
 
 impl Server {
-    /// Serves `operations` to clients that `authority` admits.
+    /// Serves `operations` to clients that `authority` admits, over TCP and, in plain text, over a local socket.
     pub fn start<A: Authority>(
         operations: Vec<Operation<A>>,
         authority: Arc<A>,
         settings: &Settings,
+        local_socket: Option<net::UnixListener>,
     ) -> io::Result<Self> {
         settings.check(&*authority)?;
         let tls = settings.tls.as_ref().map(acceptor).transpose()?;
         let listener = std::net::TcpListener::bind(settings.listen)?;
         listener.set_nonblocking(true)?;
         let local = listener.local_addr()?;
+        local_socket.iter().try_for_each(|socket| socket.set_nonblocking(true))?;
         let runtime = Builder::new_current_thread()
             .enable_io()
             .enable_time()
@@ -91,7 +97,7 @@ impl Server {
             listed: Arc::default(),
             connections: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
         };
-        let run = move || run(&runtime, listener, site);
+        let run = move || run(&runtime, listener, local_socket, site);
         let thread = std::thread::Builder::new().name("api".into()).spawn(run)?;
         Ok(Self { local, has_tls, stopping, thread: Some(thread) })
     }
@@ -135,16 +141,27 @@ struct ServerContext {
     connections: Arc<Semaphore>,
 }
 
-fn run(runtime: &Runtime, listener: std::net::TcpListener, site: ServerContext) {
+fn run(
+    runtime: &Runtime,
+    listener: std::net::TcpListener,
+    local_socket: Option<net::UnixListener>,
+    site: ServerContext,
+) {
     runtime.block_on(async {
-        let listener = match TcpListener::from_std(listener) {
-            Ok(listener) => listener,
+        let listeners = TcpListener::from_std(listener)
+            .and_then(|tcp| Ok((tcp, local_socket.map(UnixListener::from_std).transpose()?)));
+        let (tcp, local_socket) = match listeners {
+            Ok(listeners) => listeners,
             Err(error) => {
                 tracing::error!(%error, "the API cannot listen");
                 return;
             }
         };
-        site.clone().accept(listener).await;
+        tokio::join!(site.clone().accept(tcp), async {
+            if let Some(local_socket) = local_socket {
+                site.clone().accept(local_socket).await;
+            }
+        });
         // All connections have ended when all permits are back.
         let patience = site.stop.borrow().unwrap_or_default();
         let all = u32::try_from(CONNECTIONS_MAX).unwrap_or(u32::MAX);
@@ -159,7 +176,7 @@ impl ServerContext {
         _ = stop.wait_for(Option::is_some).await;
     }
 
-    async fn accept(self, listener: TcpListener) {
+    async fn accept(self, listener: impl Listener) {
         let mut stopped = pin!(Self::stopped(self.stop.clone()));
         loop {
             let next = tokio::select! {
@@ -168,7 +185,7 @@ impl ServerContext {
             };
             match next {
                 Ok((stream, peer)) => {
-                    let Some((listed, ending)) = self.listed.enter(peer.ip().to_canonical()) else {
+                    let Some((listed, ending)) = self.listed.enter(peer) else {
                         tracing::debug!(%peer, "too many connections to the API from one address");
                         continue;
                     };
@@ -179,7 +196,7 @@ impl ServerContext {
                     let site = self.clone();
                     tokio::spawn(async move {
                         tokio::select! {
-                            () = site.connected(stream, peer, Arc::new(listed)) => {}
+                            () = stream.connected(site, peer, Arc::new(listed)) => {}
                             _ = ending => tracing::debug!(%peer, "a connection to the API gave way to another"),
                         }
                         drop(permit);
@@ -194,29 +211,15 @@ impl ServerContext {
         }
     }
 
-    async fn connected(self, stream: TcpStream, peer: SocketAddr, listed: Arc<ListedConnection>) {
-        // Without these a reply is a little late, or its memory is held for longer.
-        _ = stream.set_nodelay(true);
-        _ = rustix::net::sockopt::set_tcp_user_timeout(&stream, UNREAD_MS_MAX);
-        match self.tls.clone() {
-            None => self.serve(stream, peer, listed).await,
-            Some(tls) => match timeout(Duration::from_secs(HANDSHAKE_S_MAX), tls.accept(stream)).await {
-                Ok(Ok(stream)) => self.serve(stream, peer, listed).await,
-                Ok(Err(error)) => tracing::debug!(%peer, %error, "no TLS handshake"),
-                Err(_) => tracing::debug!(%peer, "the TLS handshake took too long"),
-            },
-        }
-    }
-
     async fn serve(
         self,
         stream: impl AsyncRead + AsyncWrite + Unpin,
-        peer: SocketAddr,
+        peer: IpAddr,
         listed: Arc<ListedConnection>,
     ) {
         let router = TowerToHyperService::new(self.router);
         let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
-            request.extensions_mut().insert(Peer(peer.ip().to_canonical()));
+            request.extensions_mut().insert(Peer(peer));
             let (served, being_served) = (router.call(request), listed.request());
             async move {
                 let reply = served.await;
@@ -241,5 +244,63 @@ impl ServerContext {
         if let Err(error) = ended {
             tracing::debug!(%peer, %error, "a connection to the API ended");
         }
+    }
+}
+
+/// A socket that accepts connections.
+trait Listener {
+    type Stream: Stream;
+
+    /// Returns the next connection with the address of its client.
+    async fn accept(&self) -> io::Result<(Self::Stream, IpAddr)>;
+}
+
+/// An accepted connection.
+trait Stream: Send + 'static {
+    fn connected(
+        self,
+        site: ServerContext,
+        peer: IpAddr,
+        listed: Arc<ListedConnection>,
+    ) -> impl Future<Output = ()> + Send;
+}
+
+impl Listener for TcpListener {
+    type Stream = TcpStream;
+
+    async fn accept(&self) -> io::Result<(TcpStream, IpAddr)> {
+        let (stream, peer) = self.accept().await?;
+        Ok((stream, peer.ip().to_canonical()))
+    }
+}
+
+impl Listener for UnixListener {
+    type Stream = UnixStream;
+
+    async fn accept(&self) -> io::Result<(UnixStream, IpAddr)> {
+        let (stream, _) = self.accept().await?;
+        Ok((stream, LOCAL))
+    }
+}
+
+impl Stream for TcpStream {
+    async fn connected(self, site: ServerContext, peer: IpAddr, listed: Arc<ListedConnection>) {
+        // Without these a reply is a little late, or its memory is held for longer.
+        _ = self.set_nodelay(true);
+        _ = rustix::net::sockopt::set_tcp_user_timeout(&self, UNREAD_MS_MAX);
+        match site.tls.clone() {
+            None => site.serve(self, peer, listed).await,
+            Some(tls) => match timeout(Duration::from_secs(HANDSHAKE_S_MAX), tls.accept(self)).await {
+                Ok(Ok(stream)) => site.serve(stream, peer, listed).await,
+                Ok(Err(error)) => tracing::debug!(%peer, %error, "no TLS handshake"),
+                Err(_) => tracing::debug!(%peer, "the TLS handshake took too long"),
+            },
+        }
+    }
+}
+
+impl Stream for UnixStream {
+    async fn connected(self, site: ServerContext, peer: IpAddr, listed: Arc<ListedConnection>) {
+        site.serve(self, peer, listed).await;
     }
 }

@@ -20,6 +20,9 @@ pub(crate) struct Announcement {
     pub(crate) api: String,
     /// NFS and MOUNT.
     pub(crate) nfs: SocketAddr,
+    /// Whether the API answers at the data directory's socket.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) has_socket: bool,
     /// SMB, if it is served.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) smb: Option<SocketAddr>,
@@ -80,8 +83,12 @@ mod tests {
     fn announcement_is_read_until_it_is_removed() {
         let dir = crate::testing::private_dir();
         assert_eq!(Announcement::read(dir.path()).unwrap(), None);
-        let announcement =
-            Announcement { api: "http://127.0.0.1:1".into(), nfs: "[::1]:2050".parse().unwrap(), smb: None };
+        let announcement = Announcement {
+            api: "http://127.0.0.1:1".into(),
+            nfs: "[::1]:2050".parse().unwrap(),
+            has_socket: true,
+            smb: None,
+        };
         announcement.write(dir.path()).unwrap();
         assert_eq!(Announcement::read(dir.path()).unwrap(), Some(announcement));
         Announcement::remove(dir.path());

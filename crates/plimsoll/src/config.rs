@@ -147,7 +147,20 @@ impl Default for NfsConfig {
     }
 }
 
+/// The configuration of the package.
+const DEFAULT_FILE: &str = "/etc/plimsoll/plimsoll.toml";
+
 impl Config {
+    /// Reads the file, or root's default one, if it exists.
+    pub(crate) fn read_or_default(path: Option<&Path>) -> anyhow::Result<Self> {
+        let default = Path::new(DEFAULT_FILE);
+        let has_default = || rustix::process::geteuid().is_root() && default.exists();
+        match path.or_else(|| has_default().then_some(default)) {
+            Some(path) => Self::read(path),
+            None => Ok(Self::default()),
+        }
+    }
+
     /// Reads a file. Errors name the line.
     pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
         let bytes = stable::files::read_trusted(path)

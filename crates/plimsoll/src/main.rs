@@ -6,6 +6,7 @@
 
 mod agent;
 mod announcement;
+mod arguments;
 mod background_tasks;
 mod bench;
 mod client_networks;
@@ -19,6 +20,7 @@ mod form;
 mod host;
 mod host_ids;
 mod lease;
+mod local_socket;
 mod man;
 mod manage;
 mod mounting;
@@ -45,6 +47,8 @@ mod volumes;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 /// Self-hosted file storage over NFS and SMB: volumes with cloud service levels, a benchmark, and a sizing advisor.
 #[derive(Debug, Parser)]
@@ -96,8 +100,12 @@ enum Command {
 fn main() -> ExitCode {
     // Ends here if it is a shell that asks what could follow.
     shell::complete(Cli::command);
-    let filter =
-        tracing_subscriber::EnvFilter::try_from_env("PLIMSOLL_LOG").unwrap_or_else(|_| "info".into());
+    let arguments = arguments::reordered(std::env::args_os());
+    let as_json = arguments::ask_for_json(&arguments);
+    let filter = match log_filter(std::env::var("PLIMSOLL_LOG").ok()) {
+        Ok(filter) => filter,
+        Err(error) => return exit::failed(&error, as_json),
+    };
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_target(false)
@@ -111,7 +119,11 @@ fn main() -> ExitCode {
         tracing::error!(thread = thread.name().unwrap_or("unnamed"), "a defect: {panic}");
     }));
     let done = |ended: anyhow::Result<()>| ended.map(|()| ExitCode::SUCCESS);
-    let ended = match Cli::parse().command {
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => return exit::unparsed(&error, as_json),
+    };
+    let ended = match cli.command {
         Command::Serve(args) => serve::run(args),
         Command::Manage(command) => manage::run(command),
         Command::Export(args) => export::run(*args),
@@ -123,5 +135,19 @@ fn main() -> ExitCode {
         Command::Completions(args) => done(shell::completions(&args)),
         Command::Man(args) => done(man::man(Cli::command(), &args)),
     };
-    ended.unwrap_or_else(|error| exit::failed(&error))
+    ended.unwrap_or_else(|error| exit::failed(&error, as_json))
+}
+
+/// A level, or levels of single crates like `info,nfs=debug`.
+fn log_filter(given: Option<String>) -> anyhow::Result<EnvFilter> {
+    let given = given.filter(|given| !given.is_empty()).unwrap_or_else(|| "info".to_owned());
+    let is_level = |part: &str| part.contains('=') || part.parse::<LevelFilter>().is_ok();
+    let refused = || {
+        let allowed = "error, warn, info, debug, or levels of crates like info,nfs=debug";
+        exit::usage(format!("PLIMSOLL_LOG is \"{given}\"; allowed: {allowed}"))
+    };
+    if !given.split(',').all(is_level) {
+        return Err(refused());
+    }
+    EnvFilter::try_new(&given).map_err(|_| refused())
 }

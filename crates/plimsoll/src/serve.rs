@@ -3,6 +3,7 @@
 use crate::announcement::Announcement;
 use crate::config::{ApiConfig, Config};
 use crate::host::Host;
+use crate::local_socket;
 use crate::nfs_frontend::run_until_told;
 use crate::signals::ignore_reloads;
 use crate::smb_frontend::Switch;
@@ -20,14 +21,14 @@ use std::time::Duration;
   plimsoll serve
   plimsoll serve --data /srv/plimsoll --listen 0.0.0.0:2049
   plimsoll serve --listen 0.0.0.0:2049 --smb-listen 0.0.0.0:445
-  plimsoll serve --config /etc/plimsoll.toml
+  plimsoll serve --config ./plimsoll.toml
 
 Then, from another terminal:
   plimsoll pool create p1 --level anf/ultra --size 4TiB
   plimsoll volume create v1 --pool p1 --size 1TiB --allow 10.1.0.0/16")]
 pub(crate) struct ServeArgs {
-    /// Configuration: addresses, ports, certificates, the data directory; everything may be left out
-    #[arg(long, value_name = "FILE")]
+    /// Configuration: addresses, ports, certificates, the data directory [default for root: /etc/plimsoll/plimsoll.toml, if it exists]
+    #[arg(long, value_name = "FILE", env = "PLIMSOLL_CONFIG")]
     config: Option<PathBuf>,
     /// Data directory: volumes, the store that says what is served, keys [default: that of the configuration, or /var/lib/plimsoll, or ~/.local/state/plimsoll for an ordinary user]
     #[arg(long, value_name = "DIR", env = "PLIMSOLL_DATA")]
@@ -57,7 +58,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Serves until told to stop.
 pub(crate) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     ignore_reloads();
-    let mut config = args.config.as_deref().map(Config::read).transpose()?.unwrap_or_default();
+    let mut config = Config::read_or_default(args.config.as_deref())?;
     config.data = args.data.unwrap_or(config.data);
     config.nfs.listen = args.listen.unwrap_or(config.nfs.listen);
     config.nfs.tls = args.tls.or(config.nfs.tls);
@@ -77,9 +78,19 @@ fn serve(host: &Host, config: &Config, settings: &api::Settings) -> anyhow::Resu
     let lent = host.lend_room();
     let made =
         api::bootstrap(&host.control, &config.data).context("cannot make the first token of the API")?;
-    let api = api::start(host.api_dependencies(), settings).with_context(|| failed(&config.api))?;
-    let announcement =
-        Announcement { api: url(&api, &config.api), nfs: host.frontend.address(), smb: host.smb_address() };
+    let socket = local_socket::listen(&config.data);
+    if let Err(error) = &socket {
+        tracing::warn!("commands reach the API by its URL alone: {error:#}");
+    }
+    let has_socket = socket.is_ok();
+    let api = api::start(host.api_dependencies(), settings, socket.ok());
+    let api = api.with_context(|| failed(&config.api))?;
+    let announcement = Announcement {
+        api: url(&api, &config.api),
+        nfs: host.frontend.address(),
+        has_socket,
+        smb: host.smb_address(),
+    };
     if let Err(error) = announcement.write(&config.data) {
         tracing::warn!("commands need --url {}: {error:#}", announcement.api);
     }
@@ -89,6 +100,9 @@ fn serve(host: &Host, config: &Config, settings: &api::Settings) -> anyhow::Resu
     host.begin_drain();
     api.stop(PATIENCE);
     Announcement::remove(&config.data);
+    if has_socket {
+        local_socket::remove(&config.data);
+    }
     Ok(())
 }
 

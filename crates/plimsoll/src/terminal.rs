@@ -114,7 +114,7 @@ pub(crate) fn warn(text: &str) {
 
 /// A line on the standard error that something has failed.
 pub(crate) fn fail(text: &str) {
-    anstream::eprintln!("{} {}", Tone::Bad.paint("plimsoll:"), printable_lines(text));
+    anstream::eprintln!("{} {}", Tone::Bad.paint("error:"), printable_lines(text));
 }
 
 /// Whether what is painted stays so on the standard error.

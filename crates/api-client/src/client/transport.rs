@@ -1,15 +1,20 @@
 //! Requests and replies of the client.
 
+use super::socket::SocketConnector;
 use crate::model::Problem;
 use crate::path::encoded;
 use serde::de::DeserializeOwned;
+use std::path::PathBuf;
 use std::time::Duration;
 use ureq::Agent;
 use ureq::http::Method;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
+use ureq::unversioned::resolver::DefaultResolver;
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// The base of requests over a socket: an address, so that nothing resolves a name.
+const LOCAL_BASE: &str = "http://127.0.0.1";
 const CONNECT: Duration = Duration::from_secs(5);
 /// The timeout of a reply: a change may wait for others and for storage.
 const REPLY: Duration = Duration::from_secs(300);
@@ -25,6 +30,8 @@ pub struct Target {
     pub token: String,
     /// Certificates of issuers to be trusted, in PEM, instead of the public ones.
     pub issuers: Option<Vec<u8>>,
+    /// A socket of the service on this machine, which replaces the URL's address and its TLS.
+    pub socket: Option<PathBuf>,
 }
 
 /// The reason why a request failed.
@@ -139,11 +146,15 @@ impl Transport {
             let roots = RootCerts::new_with_certs(&issuers);
             config = config.tls_config(TlsConfig::builder().root_certs(roots).build());
         }
-        Ok(Self {
-            agent: config.build().into(),
-            base: target.url.trim_end_matches('/').to_owned(),
-            authorization: format!("Bearer {}", target.token.trim()),
-        })
+        let config = config.build();
+        let (agent, base) = match &target.socket {
+            Some(socket) => {
+                let connector = SocketConnector(socket.clone());
+                (Agent::with_parts(config, connector, DefaultResolver::default()), LOCAL_BASE)
+            }
+            None => (config.into(), target.url.trim_end_matches('/')),
+        };
+        Ok(Self { agent, base: base.to_owned(), authorization: format!("Bearer {}", target.token.trim()) })
     }
 
     /// Sends a request and returns a reply that is not a problem.

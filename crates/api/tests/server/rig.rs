@@ -165,7 +165,7 @@ impl Rig {
             plane: Arc::clone(&plane) as Arc<dyn DataPlane>,
             namespace: Arc::clone(&namespace),
         };
-        let server = api::start(dependencies, &settings).unwrap();
+        let server = api::start(dependencies, &settings, None).unwrap();
         Self { server, service, namespace, plane, token, dir }
     }
 
@@ -174,7 +174,8 @@ impl Rig {
     }
 
     pub fn client_with(&self, token: &str) -> Client {
-        Client::new(&Target { url: self.server.url(), token: token.to_owned(), issuers: None }).unwrap()
+        Client::new(&Target { url: self.server.url(), token: token.to_owned(), issuers: None, socket: None })
+            .unwrap()
     }
 }
 

@@ -145,7 +145,7 @@ fn listening_beyond_loopback_needs_a_token_and_a_certificate() {
             plane: Arc::clone(&plane) as _,
             namespace: Arc::clone(&namespace),
         };
-        api::start(dependencies, settings)
+        api::start(dependencies, settings, None)
     };
     let everywhere = Settings::new("0.0.0.0:0".parse().unwrap());
     let tls = Settings { tls: Some(certificate().0), ..everywhere.clone() };
@@ -175,7 +175,7 @@ fn certificate() -> (Tls, Vec<u8>) {
 fn tls_is_for_those_who_trust_its_issuer() {
     let (tls, issuer) = certificate();
     let rig = Rig::with(|settings| settings.tls = Some(tls));
-    let target = |issuers, url: String| Target { url, token: rig.token.clone(), issuers };
+    let target = |issuers, url: String| Target { url, token: rig.token.clone(), issuers, socket: None };
     let trusting = Client::new(&target(Some(issuer), rig.server.url())).unwrap();
     assert_eq!(trusting.version().unwrap().api, "v1");
     trusting.create_pool(&pool("p")).unwrap();
@@ -209,7 +209,7 @@ fn bad_certificates_are_said_to_be_bad() {
             plane: Arc::clone(&plane) as _,
             namespace: Arc::clone(&namespace),
         };
-        let error = api::start(dependencies, &settings).err().unwrap().to_string();
+        let error = api::start(dependencies, &settings, None).err().unwrap().to_string();
         assert!(error.contains("the TLS "), "{error}");
     }
 }

@@ -218,9 +218,11 @@ mod tests {
             };
             let host = Host::start(dir.path(), &listen, &SmbConfig::default()).unwrap();
             api::bootstrap(&host.control, dir.path()).unwrap();
-            let api = api::start(host.api_dependencies(), &api::Settings::new(any)).unwrap();
+            let api = api::start(host.api_dependencies(), &api::Settings::new(any), None).unwrap();
             let url = format!("http://{}", api.local_addr());
-            Announcement { api: url, nfs: host.frontend.address(), smb: None }.write(dir.path()).unwrap();
+            Announcement { api: url, nfs: host.frontend.address(), has_socket: false, smb: None }
+                .write(dir.path())
+                .unwrap();
             let running = Self { dir, host, api };
             let session = running.named().open().unwrap();
             session.ask(make).unwrap();

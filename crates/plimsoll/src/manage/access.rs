@@ -139,9 +139,11 @@ impl RuleFlags {
     }
 }
 
-pub(super) fn run(session: &Session, command: Command) -> anyhow::Result<()> {
+/// Opens the session after the checks of the command line.
+pub(super) fn run(open: impl FnOnce() -> anyhow::Result<Session>, command: Command) -> anyhow::Result<()> {
     match command {
         Command::List { volume } => {
+            let session = open()?;
             let rules = session.ask(|client| client.rules(&volume))?.value;
             session.show(&rules, |rules| Ok(shown(rules, &volume, session.columns())))
         }
@@ -156,12 +158,12 @@ pub(super) fn run(session: &Session, command: Command) -> anyhow::Result<()> {
                     ));
                 }
             };
-            replace(session, &terms.terms(), &volume, &rules)
+            replace(&open()?, &terms.terms(), &volume, &rules)
         }
         Command::Add { volume, at, rule, more, terms } => {
             let missing = || usage("no clients are given; allowed: --allow CLIENT, like --allow 10.1.0.0/16");
             let rule = rule.rule_with(&more).ok_or_else(missing)?;
-            edit(session, &terms, &volume, |rules| {
+            edit(&open()?, &terms, &volume, |rules| {
                 let last = rules.len() + 1;
                 let at = at.unwrap_or(last);
                 if !(1..=last).contains(&at) {
@@ -171,7 +173,7 @@ pub(super) fn run(session: &Session, command: Command) -> anyhow::Result<()> {
                 Ok(())
             })
         }
-        Command::Remove { volume, at, terms } => edit(session, &terms, &volume, |rules| {
+        Command::Remove { volume, at, terms } => edit(&open()?, &terms, &volume, |rules| {
             if !(1..=rules.len()).contains(&at) {
                 bail!(
                     "the volume {volume} has no rule {at}, it has {}: see \"plimsoll volume access list {volume}\"",

@@ -1,10 +1,12 @@
 //! A command's connection to the service: address, token, and error messages.
 
 use crate::announcement::Announcement;
+use crate::config::Config;
+use crate::exit::usage;
 use crate::form::Form;
+use crate::local_socket::SocketPath;
 use crate::mounting;
 use crate::shell::quoted;
-use crate::state;
 use crate::terminal::{self, printable};
 use anyhow::{Context, anyhow, bail};
 use api::convert::ToValue;
@@ -38,9 +40,12 @@ pub(crate) struct Reach {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Service")]
 pub(crate) struct ServiceArgs {
-    /// Data directory of a service on this machine; it holds the service's address and the token [default: /var/lib/plimsoll, or ~/.local/state/plimsoll for an ordinary user]
+    /// Data directory of a service on this machine; it holds the service's address and the token [default: that of the configuration, or /var/lib/plimsoll, or ~/.local/state/plimsoll for an ordinary user]
     #[arg(long, global = true, value_name = "DIR", env = "PLIMSOLL_DATA")]
     pub(crate) data: Option<PathBuf>,
+    /// Configuration of a service on this machine, which names its data directory [default for root: /etc/plimsoll/plimsoll.toml, if it exists]
+    #[arg(long, global = true, value_name = "FILE", env = "PLIMSOLL_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
     /// URL of the service's API, like https://storage.example.org:2050 [default: that in the data directory]
     #[arg(long, global = true, value_name = "URL", env = "PLIMSOLL_URL")]
     pub(crate) url: Option<String>,
@@ -89,6 +94,14 @@ impl TermsArgs {
     }
 }
 
+/// Refuses an update without a change.
+pub(crate) fn check_change<T: Default + PartialEq>(patch: &T) -> anyhow::Result<()> {
+    if *patch == T::default() {
+        return Err(usage("nothing to change; allowed: at least one of the options that \"--help\" lists"));
+    }
+    Ok(())
+}
+
 /// Consent to delete.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub(crate) struct YesArgs {
@@ -117,6 +130,15 @@ impl YesArgs {
     }
 }
 
+/// An object of the API with further properties that the tables show.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Detailed<T, D> {
+    #[serde(flatten)]
+    pub(crate) object: T,
+    #[serde(flatten)]
+    pub(crate) details: D,
+}
+
 /// A connection to a service.
 pub(crate) struct Session {
     client: Client,
@@ -126,6 +148,7 @@ pub(crate) struct Session {
     /// The address of SMB, if the data directory has it.
     smb: Option<SocketAddr>,
     form: Form,
+    _socket: Option<SocketPath>,
 }
 
 impl Reach {
@@ -147,7 +170,7 @@ impl ServiceArgs {
     }
 
     pub(crate) fn open(&self) -> anyhow::Result<Session> {
-        let data = self.data.clone().unwrap_or_else(state::default_dir);
+        let data = self.data_dir()?;
         let announced = match Announcement::read(&data) {
             Err(_) if self.url.is_some() => None,
             Err(error) if is_private(&error) => bail!(
@@ -170,11 +193,23 @@ impl ServiceArgs {
         let is_own = announced.as_ref().is_some_and(|announced| announced.api == url);
         let token = self.token(is_own.then_some(data.as_path()))?;
         let read = |path: &PathBuf| fs::read(path).with_context(|| format!("cannot read {}", path.display()));
-        let target = Target { url: url.clone(), token, issuers: self.ca.as_ref().map(read).transpose()? };
+        let issuers = self.ca.as_ref().map(read).transpose()?;
+        // A named URL is asked over the network, also if it is the one in the data directory.
+        let is_local = self.url.is_none() && announced.as_ref().is_some_and(|announced| announced.has_socket);
+        let socket = is_local.then(|| SocketPath::in_dir(&data)).transpose()?;
+        let path = socket.as_ref().map(|socket| socket.path.clone());
+        let target = Target { url: url.clone(), token, issuers, socket: path };
         let client = Client::new(&target).map_err(|error| describe(error, &url))?;
         let announced = announced.filter(|_| is_own);
         let (nfs, smb) = (announced.as_ref().map(|own| own.nfs), announced.and_then(|own| own.smb));
-        Ok(Session { client, url, nfs, smb, form: Form::default() })
+        Ok(Session { client, url, nfs, smb, form: Form::default(), _socket: socket })
+    }
+
+    fn data_dir(&self) -> anyhow::Result<PathBuf> {
+        match &self.data {
+            Some(data) => Ok(data.clone()),
+            None => Ok(Config::read_or_default(self.config.as_deref())?.data),
+        }
     }
 
     fn token(&self, data: Option<&Path>) -> anyhow::Result<String> {

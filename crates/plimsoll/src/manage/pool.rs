@@ -1,6 +1,6 @@
 //! `plimsoll pool …`
 
-use super::connection::{Reach, Session, TermsArgs, YesArgs};
+use super::connection::{Detailed, Reach, Session, TermsArgs, YesArgs, check_change};
 use super::limits::{counted, iops, of_pool as limit_lines, origins, size, summary, throughput};
 use super::settings::{PoolFlags, PoolProperty, merge, of_pool};
 use super::table::{Facts, Table};
@@ -12,6 +12,7 @@ use api_client::Tagged;
 use api_client::model::{LevelName, Limits, NewPool, Operation, Pool, PoolPatch, Volume};
 use clap::{Args, Subcommand};
 use envelope::Bytes;
+use serde::Serialize;
 
 /// Manage pools: capacity at a service level, shared by volumes.
 #[derive(Debug, Args)]
@@ -124,7 +125,11 @@ pub(crate) fn run(args: PoolArgs) -> anyhow::Result<()> {
             let patch = PoolPatch { size_bytes: Some(size.0), ..PoolPatch::default() };
             change(&session, "Resized", &terms, &name, &patch)
         }
-        Command::Update(update) => change(&session, "Updated", &update.terms, &update.name, &update.patch()),
+        Command::Update(update) => {
+            let patch = update.patch();
+            check_change(&patch)?;
+            change(&session, "Updated", &update.terms, &update.name, &patch)
+        }
         Command::Delete { name, yes, terms } => {
             yes.confirm(&format!("pool {name}"))?;
             let done: Operation = session.ask(|client| client.delete_pool(&terms.terms(), &name))?;
@@ -163,34 +168,46 @@ fn warn(session: &Session, name: &str) {
     session.warn(|warning| warning.kind == "over-disk" || warning.pool.as_deref() == Some(name));
 }
 
+/// Properties of a pool besides the API's.
+#[derive(Clone, Debug, Serialize)]
+struct Details {
+    allocated_bytes: u64,
+    volumes: u64,
+    limits: Limits,
+}
+
+impl Details {
+    fn of(pool: Pool, volumes: &[Volume]) -> anyhow::Result<Detailed<Pool, Self>> {
+        let own = volumes.iter().filter(|volume| volume.pool == pool.name);
+        let (allocated_bytes, volumes) = own
+            .fold((0_u64, 0), |(bytes, count), volume| (bytes.saturating_add(volume.size_bytes), count + 1));
+        let limits = limits(&pool)?;
+        Ok(Detailed { object: pool, details: Self { allocated_bytes, volumes, limits } })
+    }
+}
+
 fn list(session: &Session) -> anyhow::Result<()> {
     let pools = session.ask(|client| client.pools())?;
-    session.show_all(pools, |pools| {
-        let volumes = session.ask(|client| client.volumes())?;
+    let volumes = session.ask(|client| client.volumes())?;
+    let pools: anyhow::Result<_> = pools.into_iter().map(|pool| Details::of(pool, &volumes)).collect();
+    session.show_all(pools?, |pools: &[Detailed<Pool, Details>]| {
         let heads = ["NAME", "LEVEL", ">SIZE", ">ALLOCATED", ">VOLUMES", ">MiB/s", ">IOPS"];
         let mut table = Table::new(&heads).leaving_out(&["VOLUMES", "IOPS"]);
-        for pool in pools {
-            let (allocated, count) = allocated(pool, &volumes);
-            let total = limits(pool).map(|limits| limits.total).unwrap_or_default();
+        for Detailed { object: pool, details } in pools {
+            let total = &details.limits.total;
             table.row([
                 pool.name.clone(),
                 pool.level.to_string(),
                 size(pool.size_bytes),
-                size(allocated),
-                count.to_string(),
-                throughput(&total),
-                iops(&total),
+                size(details.allocated_bytes),
+                details.volumes.to_string(),
+                throughput(total),
+                iops(total),
             ]);
         }
         let nothing = "No pools. Create one: plimsoll pool create p1 --level anf/ultra --size 4TiB";
         Ok(table.or(nothing, session.columns()))
     })
-}
-
-/// The bytes of a pool's volumes, and their number.
-fn allocated(pool: &Pool, volumes: &[Volume]) -> (u64, u64) {
-    let own = volumes.iter().filter(|volume| volume.pool == pool.name);
-    own.fold((0, 0), |(bytes, count), volume| (bytes.saturating_add(volume.size_bytes), count + 1))
 }
 
 /// The limits of a pool, computed here: this binary has the catalog of levels too.
@@ -202,28 +219,29 @@ fn limits(pool: &Pool) -> anyhow::Result<Limits> {
 
 fn show(session: &Session, name: &str) -> anyhow::Result<()> {
     let Tagged { value: pool, etag } = session.ask(|client| client.pool(name))?;
-    session.show(&pool, |pool| {
-        let volumes = session.ask(|client| client.volumes())?;
-        describe(pool, &etag, &volumes, session.columns())
-    })
+    let volumes = session.ask(|client| client.volumes())?;
+    session.show(&Details::of(pool, &volumes)?, |pool| Ok(describe(pool, &etag, session.columns())))
 }
 
-fn describe(pool: &Pool, etag: &str, volumes: &[Volume], columns: Option<usize>) -> anyhow::Result<String> {
-    let (allocated, count) = allocated(pool, volumes);
-    let limits = limits(pool)?;
+fn describe(
+    Detailed { object: pool, details }: &Detailed<Pool, Details>,
+    etag: &str,
+    columns: Option<usize>,
+) -> String {
+    let Details { allocated_bytes, volumes, limits } = details;
     let mut facts = Facts::default();
     facts.add("Pool", &pool.name);
     facts.add("Level", format!("{}, {}", pool.level, pool.level.0.info().title));
     facts.add("Size", size(pool.size_bytes));
-    facts.add("Allocated", format!("{} in {}", size(allocated), counted(count, "volume")));
+    facts.add("Allocated", format!("{} in {}", size(*allocated_bytes), counted(*volumes, "volume")));
     facts.maybe("Settings", Some(of_pool(&pool.settings)).filter(|words| !words.is_empty()));
-    limit_lines(&limits).into_iter().for_each(|(name, line)| facts.add(name, line));
+    limit_lines(limits).into_iter().for_each(|(name, line)| facts.add(name, line));
     facts.maybe("Labels", shown_labels(&pool.labels));
     facts.add("Created", &pool.created);
     facts.add("Changed", &pool.changed);
     facts.add("Version", etag.trim_matches('"'));
-    let origins = origins(&limits, columns);
-    Ok(format!("{}\nWhere the limits come from:\n{origins}", facts.fit(columns)))
+    let origins = origins(limits, columns);
+    format!("{}\nWhere the limits come from:\n{origins}", facts.fit(columns))
 }
 
 impl Update {

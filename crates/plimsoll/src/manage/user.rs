@@ -1,6 +1,6 @@
 //! `plimsoll user …`: the users that log in with a password.
 
-use super::connection::{Reach, Session, VersionArgs, YesArgs};
+use super::connection::{Reach, Session, VersionArgs, YesArgs, check_change};
 use super::names;
 use super::password::PasswordArgs;
 use super::table::{Facts, Table};
@@ -117,6 +117,7 @@ pub(crate) fn run(args: UserArgs) -> anyhow::Result<()> {
         }
         Command::Update(update) => {
             let patch = update.patch();
+            check_change(&patch)?;
             let changed =
                 session.ask(|client| client.change_user(&update.version.terms(), &update.name, &patch))?;
             session.show(&changed.value, |user| Ok(format!("Updated user {}\n", line(user))))

@@ -1,7 +1,7 @@
 //! `plimsoll volume …`
 
 use super::access::{self, RuleFlags, shown};
-use super::connection::{Reach, Session, TermsArgs, YesArgs};
+use super::connection::{Detailed, Reach, Session, TermsArgs, YesArgs, check_change};
 use super::limits::{
     UNLIMITED, cell_of_volume, counted, iops, of_volume, origins, shared, size, stored, summary, throughput,
 };
@@ -14,12 +14,13 @@ use crate::terminal::Tone;
 use api::convert::{FromBody, smb_settings};
 use api_client::Tagged;
 use api_client::model::{
-    Ceilings, Durability, EndpointStats, LevelName, Merge, NewVolume, Owner, Protocol, Root, Rules,
+    Ceilings, Durability, EndpointStats, LevelName, Limits, Merge, NewVolume, Owner, Protocol, Root, Rules,
     SecurityStyle, State, Stats, Volume, VolumePatch,
 };
 use clap::{Args, Subcommand};
 use control::{SmbAssignment, SmbSettings};
 use envelope::Bytes;
+use serde::Serialize;
 use std::iter::{once, repeat};
 use std::net::IpAddr;
 
@@ -209,30 +210,33 @@ struct Update {
 }
 
 pub(crate) fn run(args: VolumeArgs) -> anyhow::Result<()> {
-    let session = args.reach.open()?;
+    let open = || args.reach.open();
     match args.command {
-        Command::Create(new) => create(&session, *new),
-        Command::List => list(&session),
-        Command::Show { name } => show(&session, &name),
+        Command::Create(new) => create(&open()?, *new),
+        Command::List => list(&open()?),
+        Command::Show { name } => show(&open()?, &name),
         Command::Resize { name, size, terms } => {
             let patch = VolumePatch { size_bytes: Some(size.0), ..VolumePatch::default() };
-            change(&session, "Resized", &terms, &name, &patch)
+            change(&open()?, "Resized", &terms, &name, &patch)
         }
         Command::Update(update) => {
+            let session = open()?;
             let patch = update.patch(&session)?;
+            check_change(&patch)?;
             change(&session, "Updated", &update.terms, &update.name, &patch)
         }
         Command::Delete { name, yes, terms } => {
             yes.confirm(&format!("volume {name} and all its files"))?;
+            let session = open()?;
             let done = session.ask(|client| client.delete_volume(&terms.terms(), &name))?;
             session.show(&done, |_| Ok(format!("Deleted volume {name} and its files.\n")))
         }
-        Command::Watch(args) => watch::run(&session, &args),
-        Command::Access(command) => access::run(&session, command),
+        Command::Access(command) => access::run(open, command),
+        Command::Watch(args) => watch::run(&open()?, &args),
         Command::Move { name, pool, level, terms } => {
             let level = level.map(Some);
             let patch = VolumePatch { pool: Some(pool), level, ..VolumePatch::default() };
-            change(&session, "Moved", &terms, &name, &patch)
+            change(&open()?, "Moved", &terms, &name, &patch)
         }
     }
 }
@@ -304,14 +308,47 @@ fn line(volume: &Volume, stats: &Stats) -> String {
     format!("{}: {} in pool {}, {limits}.", volume.name, size(volume.size_bytes), volume.pool)
 }
 
+/// Properties of a volume besides the API's, as the tables show them.
+#[derive(Clone, Debug, Serialize)]
+struct Details {
+    #[serde(flatten)]
+    usage: Option<Usage>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    mount_commands: Vec<String>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Usage {
+    used_bytes: u64,
+    used_files: u64,
+    limits: Limits,
+    pool_limits: Limits,
+}
+
+impl Usage {
+    fn of(stats: &Stats) -> Self {
+        Self {
+            used_bytes: stats.used_bytes,
+            used_files: stats.used_files,
+            limits: stats.limits.clone(),
+            pool_limits: stats.pool_limits.clone(),
+        }
+    }
+}
+
 fn list(session: &Session) -> anyhow::Result<()> {
-    let volumes = session.ask(|client| client.volumes())?;
-    session.show_all(volumes, |volumes| {
+    let mut volumes = Vec::new();
+    for volume in session.ask(|client| client.volumes())? {
+        // A volume that was removed after the list was read has no counters.
+        let stats = session.ask(|client| client.stats(&volume.name)).ok();
+        let details = Details { usage: stats.as_ref().map(Usage::of), mount_commands: Vec::new() };
+        volumes.push((Detailed { object: volume, details }, stats));
+    }
+    let (shown, stats): (Vec<_>, Vec<_>) = volumes.into_iter().unzip();
+    session.show_all(shown, |volumes| {
         let heads = ["NAME", "POOL", ">SIZE", ">USED", ">MiB/s", ">IOPS", "STATE", "PATH"];
         let mut table = Table::new(&heads).leaving_out(&["IOPS", "STATE", "POOL"]);
-        for volume in volumes {
-            // A volume that was removed after the list was read has no counters.
-            let stats = session.ask(|client| client.stats(&volume.name)).ok();
+        for (Detailed { object: volume, .. }, stats) in volumes.iter().zip(&stats) {
             let cell = |show: fn(&Ceilings) -> String| {
                 stats.as_ref().map_or_else(|| "?".to_owned(), |stats| cell_of_volume(stats, show))
             };
@@ -343,10 +380,12 @@ fn state(of: State) -> Cell {
 
 fn show(session: &Session, name: &str) -> anyhow::Result<()> {
     let tagged = session.ask(|client| client.volume(name))?;
-    session.show(&tagged.value, |volume| {
-        let stats = session.ask(|client| client.stats(name))?;
+    let stats = session.ask(|client| client.stats(name))?;
+    let mount_commands = session.mount_commands(&tagged.value)?;
+    let details = Details { usage: Some(Usage::of(&stats)), mount_commands };
+    session.show(&Detailed { object: &tagged.value, details }, |Detailed { object: volume, details }| {
         let columns = session.columns();
-        let facts = describe(session, &tagged, &stats)?.fit(columns);
+        let facts = describe(session, &tagged, &stats, &details.mount_commands)?.fit(columns);
         let rules = shown(&Rules { rules: volume.rules.clone() }, name, columns);
         let origins = origins(&stats.limits, columns);
         Ok(format!("{facts}\nExport rules:\n{rules}\nWhere the limits come from:\n{origins}"))
@@ -357,6 +396,7 @@ fn describe(
     session: &Session,
     Tagged { value: volume, etag }: &Tagged<Volume>,
     stats: &Stats,
+    mount_commands: &[String],
 ) -> anyhow::Result<Facts> {
     let level = match volume.level {
         Some(level) => level,
@@ -391,7 +431,7 @@ fn describe(
             },
         );
     }
-    for (name, mount) in once("Mount as root").chain(repeat("")).zip(session.mount_commands(volume)?) {
+    for (name, mount) in once("Mount as root").chain(repeat("")).zip(mount_commands) {
         facts.verbatim(name, mount);
     }
     let other = Some(volume.state).filter(|&state| state != State::Ready);

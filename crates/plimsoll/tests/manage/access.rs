@@ -68,7 +68,8 @@ fn rule_that_asks_for_tls_without_a_certificate_is_refused() {
 fn rules_go_into_a_file_and_come_back() {
     let (service, _certificate) = Service::with_secured_volume("1TiB", &[]);
     service.says(&[
-        "export",
+        "volume",
+        "access",
         "add",
         "v1",
         "--allow",

@@ -223,6 +223,8 @@ fn a_wrong_command_line_ends_with_2_and_a_refusal_with_1() {
         (&["volume", "access", "set", "v1"], 2),
         (&["volume", "access", "add", "v1"], 2),
         (&["nothing"], 2),
+        (&["--wide", "level", "list"], 0),
+        (&["--ca"], 2),
     ] {
         let output = plimsoll(None).args(args).output().unwrap();
         assert_eq!(
@@ -274,7 +276,9 @@ fn manual_pages_are_written() {
     let dir = tempfile::tempdir().unwrap();
     let man = dir.path().join("man1");
     says(&["man", "--dir", man.to_str().unwrap()]);
-    for page in ["plimsoll.1", "plimsoll-volume.1", "plimsoll-volume-create.1", "plimsoll-export-add.1"] {
+    for page in
+        ["plimsoll.1", "plimsoll-volume.1", "plimsoll-volume-create.1", "plimsoll-volume-access-add.1"]
+    {
         let text = std::fs::read_to_string(man.join(page)).unwrap_or_else(|error| panic!("{page}: {error}"));
         assert!(text.contains(".SH NAME") && text.contains(".SH SYNOPSIS"), "{page}");
     }

@@ -10,7 +10,7 @@ pub const MIB: f64 = 1_048_576.0;
 pub fn client(service: &Service) -> Client {
     let url = service.announcement()["api"].as_str().unwrap().to_owned();
     let token = std::fs::read_to_string(service.data().join("admin.token")).unwrap();
-    Client::new(&Target { url, token, issuers: None }).unwrap()
+    Client::new(&Target { url, token, issuers: None, socket: None }).unwrap()
 }
 
 /// The counters of the volume `v1` that a benchmark reads.

@@ -78,16 +78,51 @@ fn a_certificate_is_checked() {
     let token = dir.path().join("token");
     fs::copy(service.data().join("admin.token"), &token).unwrap();
     set_mode(&token, 0o644);
-    let list =
-        ["pool", "list", "--ca", certificate.to_str().unwrap(), "--token-file", token.to_str().unwrap()];
+    let url = format!("https://localhost:{port}");
+    let ca = certificate.to_str().unwrap();
+    let list = ["pool", "list", "--url", &url, "--ca", ca, "--token-file", token.to_str().unwrap()];
     let said = service.refuses(&list);
     assert!(said.contains("chmod 600") && said.lines().count() == 1, "{said}");
     set_mode(&token, 0o600);
     service.says(&list);
-    assert_eq!(service.announcement()["api"], format!("https://localhost:{port}"));
-    let said = service.refuses(&["pool", "list"]);
+    assert_eq!(service.announcement()["api"], url);
+    let said = service.refuses(&["pool", "list", "--url", &url]);
     assert!(said.contains("certificate"), "{said}");
-    assert!(service.says(&["pool", "list", "--ca", certificate.to_str().unwrap()]).contains("No pools"));
+    assert!(service.says(&["pool", "list", "--url", &url, "--ca", ca]).contains("No pools"));
+    assert!(service.says(&["pool", "list"]).contains("No pools"), "a local command needs no certificate");
+}
+
+/// A public name that this host does not resolve, and a data directory that only the configuration names.
+#[test]
+fn local_commands_find_the_service_by_its_configuration() {
+    let dir = tempfile::tempdir().unwrap();
+    let (config, data) = (dir.path().join("plimsoll.toml"), dir.path().join("data"));
+    let text = format!(
+        "data = {data:?}\n[nfs]\nlisten = \"127.0.0.1:0\"\n[api]\nlisten = \"127.0.0.1:0\"\nurl = \"https://storage.invalid\"\n"
+    );
+    fs::write(&config, text).unwrap();
+    let run = |args: &[&str]| {
+        plimsoll(None).arg("--config").arg(&config).args(args).output().map(|ran| {
+            (ran.status.success(), String::from_utf8_lossy(&[ran.stdout, ran.stderr].concat()).into_owned())
+        })
+    };
+    let (done, said) = run(&["pool", "list"]).unwrap();
+    assert!(!done && said.contains("no service runs in the data directory"), "{said}");
+    let mut serve = plimsoll(None).arg("serve").env("PLIMSOLL_CONFIG", &config).spawn().unwrap();
+    let is_up = || data.join("service.json").exists();
+    while !is_up() && serve.try_wait().unwrap().is_none() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let listed = run(&["pool", "list"]);
+    let socket = data.join("api.sock");
+    let mode = fs::metadata(&socket).map(|metadata| metadata.permissions().mode() & 0o777);
+    rustix::process::kill_process(rustix::process::Pid::from_child(&serve), rustix::process::Signal::TERM)
+        .unwrap();
+    serve.wait().unwrap();
+    let (done, said) = listed.unwrap();
+    assert!(done && said.contains("No pools"), "{said}");
+    assert_eq!(mode.unwrap(), 0o600);
+    assert!(!socket.exists() && !is_up(), "an orderly end removes both");
 }
 
 #[test]

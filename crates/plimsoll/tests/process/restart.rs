@@ -46,7 +46,7 @@ fn used(data: &Path, volume: &str) -> (u64, u64) {
     let told: serde_json::Value =
         serde_json::from_slice(&std::fs::read(data.join("service.json")).unwrap()).unwrap();
     let token = std::fs::read_to_string(data.join("admin.token")).unwrap().trim().to_owned();
-    let at = Target { url: told["api"].as_str().unwrap().to_owned(), token, issuers: None };
+    let at = Target { url: told["api"].as_str().unwrap().to_owned(), token, issuers: None, socket: None };
     let stats = Client::new(&at).unwrap().stats(volume).unwrap();
     (stats.used_bytes, stats.used_files)
 }
