@@ -7,6 +7,7 @@ use vfs::bounds::Networks;
 
 /// The prefix lengths that define one network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
 #[serde(try_from = "u8")]
 pub(crate) struct Ipv6Prefix(u8);
 

@@ -15,9 +15,11 @@ use std::path::{Path, PathBuf};
 
 /// The whole file. Every part may be left out.
 #[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Config {
-    /// The data directory.
+    /// Data directory; `/var/lib/plimsoll` for root, `~/.local/state/plimsoll` for an ordinary user.
+    #[cfg_attr(test, serde(skip_serializing))]
     pub(crate) data: PathBuf,
     /// NFS and what belongs to it.
     pub(crate) nfs: NfsConfig,
@@ -29,47 +31,52 @@ pub(crate) struct Config {
 
 /// `[nfs]`
 #[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct NfsConfig {
     /// Address and port for NFS and MOUNT.
+    #[cfg_attr(test, schemars(with = "String"))]
     pub(crate) listen: SocketAddr,
-    /// A second port for MOUNT; 0 for none.
+    /// A second port for MOUNT; 0 for none. Without the key it is 635, if NFS is on 2049 and 635 is free.
     pub(crate) mount_port: Option<u16>,
-    /// The port mapper's port; 0 for none.
+    /// Port of the port mapper, TCP and UDP; 0 for none. Without the key it is 111, if NFS is on 2049 and 111 is free.
     pub(crate) portmap_port: Option<u16>,
-    /// Whether to register the programs with the host's rpcbind.
+    /// Whether to register NFS, MOUNT and the lock protocols with the host's `rpcbind` instead of serving a port mapper.
     pub(crate) register_rpcbind: bool,
-    /// Threads that receive and answer calls.
+    /// Threads that receive and answer calls; one for each core without the key.
     pub(crate) threads: Option<usize>,
     /// Connections that one client may have open.
     pub(crate) connections_per_client: NonZeroUsize,
     /// Seconds without a call after which a connection is closed.
     pub(crate) idle_timeout: NonZeroU32,
-    /// The domain of the names of users and groups over NFSv4; none if they are numbers.
+    /// Domain of user and group names over NFSv4, such as `example.org`; without it clients get numbers.
     pub(crate) id_domain: Option<String>,
-    /// Leading bits that IPv6 addresses have in common which count as one network.
+    /// Leading bits that IPv6 addresses of one network have in common, 1 to 128.
+    #[cfg_attr(test, schemars(with = "u8"))]
     pub(crate) ipv6_prefix: Ipv6Prefix,
-    /// Seconds that an NFSv4 client keeps what it holds without a sign of life.
+    /// Lease time of NFSv4 in seconds, 5 to 3600. After it, other clients may take a silent client's state.
     pub(crate) lease: u32,
-    /// Seconds after a start in which clients claim their locks again; 0 for none.
+    /// Seconds after a start in which clients reclaim their locks, at least the lease; 0 for none. Without the key it is 1.5 times the lease.
     pub(crate) grace_period: Option<u32>,
-    /// Whether files are delegated for writing.
+    /// Whether NFSv4.1 and 4.2 clients may cache writes by a delegation.
     pub(crate) write_delegations: bool,
-    /// Encryption.
+    /// TLS for NFS.
     pub(crate) tls: TlsSettings,
 }
 
 /// `[smb]`
 #[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct SmbConfig {
-    /// Address and port; SMB is not served without.
+    /// Address and port for SMB; without the key SMB is not served.
+    #[cfg_attr(test, schemars(with = "String"))]
     pub(crate) listen: Option<SocketAddr>,
-    /// The names that clients may call the service by, besides its address; any if there are none.
+    /// Names that clients may call the service by, besides its address; any name if the list is empty.
     pub(crate) names: Vec<String>,
-    /// Whether anonymous logins are allowed.
+    /// Whether anonymous logins are allowed. They can list shares but not open them.
     pub(crate) anonymous: bool,
-    /// Whether a session may have several connections.
+    /// Whether a session may have several connections (multichannel).
     pub(crate) multichannel: bool,
 }
 
@@ -87,19 +94,21 @@ impl SmbConfig {
 
 /// `[api]`
 #[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct ApiConfig {
-    /// Address and port.
+    /// Address and port for the API.
+    #[cfg_attr(test, schemars(with = "String"))]
     pub(crate) listen: SocketAddr,
-    /// The certificate for TLS, and those that lead from it to its issuer, in PEM.
+    /// Certificate chain for TLS, in PEM.
     pub(crate) certificate: Option<PathBuf>,
-    /// The private key of the certificate, in PEM.
+    /// Private key of the certificate, in PEM; only its owner may read it.
     pub(crate) key: Option<PathBuf>,
-    /// The address by which clients know it, if not that on which it listens: a certificate's name.
+    /// URL by which clients know the API, such as `https://storage.example.org:2050`; made from `listen` without the key.
     pub(crate) url: Option<String>,
-    /// Listen elsewhere than on loopback without TLS too.
+    /// Whether the API may listen on other addresses than loopback without TLS.
     pub(crate) insecure: bool,
-    /// Show metrics to everybody, without a token.
+    /// Whether `/metrics` needs no token.
     pub(crate) open_metrics: bool,
 }
 

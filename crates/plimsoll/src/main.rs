@@ -31,6 +31,8 @@ mod page;
 mod periodic;
 mod plane;
 mod ports;
+#[cfg(test)]
+mod reference;
 mod serve;
 mod shell;
 mod signals;

@@ -17,6 +17,7 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// Flags, and `[nfs.tls]` in the configuration.
 #[derive(Clone, Debug, Default, Args, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct TlsSettings {
     /// Whether clients may encrypt their connections, or must [default: allow with --tls-cert, else off]
@@ -35,6 +36,7 @@ pub(crate) struct TlsSettings {
 
 /// When connections are encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ValueEnum)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum TlsMode {
     /// Never
