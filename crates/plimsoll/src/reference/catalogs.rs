@@ -15,7 +15,12 @@ of each.
     .to_owned();
     for level in Level::all() {
         let info = level.info();
-        _ = write!(page, "\n## `{}`\n\n{}.\n\n| property | value |\n|---|---|\n", info.name, cell(info.title));
+        _ = write!(
+            page,
+            "\n## `{}`\n\n{}.\n\n| property | value |\n|---|---|\n",
+            info.name,
+            cell(info.title)
+        );
         let owner = match info.owner {
             Owner::Pool => "the pool's, shared by its volumes",
             Owner::Volume => "each volume's",
@@ -32,7 +37,11 @@ of each.
         page.push_str(&row(&["protocols", &protocols.join(", ")]));
         page.push_str(&row(&["SMB and NFS on one volume", if info.smb_with_nfs { "yes" } else { "no" }]));
         for source in info.sources {
-            let page_of = if source.date.is_empty() { source.page.to_owned() } else { format!("{}, {}", source.page, source.date) };
+            let page_of = if source.date.is_empty() {
+                source.page.to_owned()
+            } else {
+                format!("{}, {}", source.page, source.date)
+            };
             page.push_str(&row(&["source", &format!("{}: {}", cell(source.name), cell(&page_of))]));
         }
     }
@@ -58,7 +67,8 @@ with `--series NAME`. [Scenario files](scenario-file.md) has the form of your ow
         }
         page.push_str("\n| series | points | |\n|---|---|---|\n");
         for series in &scenario.series {
-            let points = if series.is_curve() { "a curve".to_owned() } else { series.points().len().to_string() };
+            let points =
+                if series.is_curve() { "a curve".to_owned() } else { series.points().len().to_string() };
             let on_request = if series.on_request { "on request" } else { "" };
             page.push_str(&row(&[&cell(&series.name), &points, on_request]));
         }

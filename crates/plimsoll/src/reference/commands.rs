@@ -57,7 +57,9 @@ fn sentence(text: &str) -> String {
 
 fn options<'a>(page: &mut String, arguments: impl Iterator<Item = &'a Arg>) {
     let shown: Vec<&Arg> = arguments
-        .filter(|argument| !argument.is_hide_set() && !["help", "version"].contains(&argument.get_id().as_str()))
+        .filter(|argument| {
+            !argument.is_hide_set() && !["help", "version"].contains(&argument.get_id().as_str())
+        })
         .collect();
     if shown.is_empty() {
         return;
