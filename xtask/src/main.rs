@@ -48,7 +48,7 @@ enum Task {
     /// Run the test programs of the workspace, one after another.
     Programs(programs::Args),
     /// Check the project's rules that no compiler checks.
-    Tidy,
+    Tidy(tidy::Args),
     /// Print each source file with the first sentence of its documentation.
     Map,
     /// Test independent clients, libnfs and nfs-rs, against a server of this tree.
@@ -81,7 +81,7 @@ fn main() -> ExitCode {
         Task::Ci(args) => ci::ci(&args),
         Task::Full(args) => ci::full(&args),
         Task::Programs(args) => programs::run(&args),
-        Task::Tidy => tidy::run(),
+        Task::Tidy(args) => tidy::run(&args),
         Task::Map => map::run(),
         Task::Interop(args) => interop::run(&args),
         Task::Smbtorture(args) => torture::run(&args),

@@ -1,4 +1,4 @@
-//! Users of SMB where no service is managed: a file of them, for `plimsoll export` (`docs/guide/users.md`).
+//! Users of SMB where no service is managed: a file of them, for `plimsoll export` (`docs/how-to/users.md`).
 
 use anyhow::{Context, bail};
 use identity::{AccountName, Accounts, Group, Mapping, NtHash, SharedAccounts, Sid, User};

@@ -17,7 +17,7 @@ use crate::sandbox::{Sandbox, ScriptResult, run_concurrently};
 use block::{Block, Role};
 
 const README: &str = "README.md";
-const GUIDE: &str = "docs/guide";
+const FOLDERS: [&str; 5] = ["docs", "docs/start", "docs/how-to", "docs/concepts", "docs/reference"];
 /// Addresses of the examples, and their replacements on a machine with only loopback.
 const EXAMPLES: [(&str, &str); 4] = [
     ("10.0.0.7", "127.0.0.1"),
@@ -48,9 +48,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     packages::require(packages::FOR_TESTS)?;
     let binary = process::binary(args.binary.as_deref());
     let mut paths = vec![README.to_owned()];
-    for entry in fs::read_dir(process::workspace().join(GUIDE))? {
-        let name = entry?.file_name().into_string().ok().context("name is not UTF-8")?;
-        paths.push(format!("{GUIDE}/{name}"));
+    for folder in FOLDERS {
+        for entry in fs::read_dir(process::workspace().join(folder))? {
+            let name = entry?.file_name().into_string().ok().context("name is not UTF-8")?;
+            paths.extend(name.ends_with(".md").then(|| format!("{folder}/{name}")));
+        }
     }
     paths.retain(|path| args.only.as_ref().is_none_or(|only| path.contains(only.as_str())));
     ensure!(!paths.is_empty(), "no document matches --only");

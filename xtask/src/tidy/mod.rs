@@ -8,8 +8,10 @@ mod documents;
 mod file;
 mod imports;
 mod layers;
+mod links;
 mod project;
 mod prose;
+mod reference;
 mod source;
 
 use std::path::Path;
@@ -36,9 +38,22 @@ const MACHINE_PATHS: [&str; 2] = [concat!("/", "work"), concat!("/", "root")];
 const MACHINE_PATHS_EXEMPT: &str = "xtask/guest/";
 const UNFINISHED: [&str; 2] = [concat!("TO", "DO"), concat!("FIX", "ME")];
 
-pub(crate) fn run() -> anyhow::Result<()> {
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Write the pages of docs/reference that follow from the source, instead of comparing them.
+    #[arg(long)]
+    write: bool,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let root = crate::process::workspace();
-    let files = file::files(&root)?;
+    let mut files = file::files(&root)?;
+    if args.write {
+        for (path, page) in reference::pages(&files) {
+            std::fs::write(root.join(path), page)?;
+        }
+        files = file::files(&root)?;
+    }
     ensure!(!files.is_empty(), "no file to check in {}", root.display());
     let mut faults: Vec<String> = files.iter().flat_map(faults_of_file).collect();
     faults.extend(faults_of_project(&root, &files)?);
@@ -98,6 +113,8 @@ fn faults_of_project(root: &Path, files: &[File]) -> anyhow::Result<Vec<String>>
         manifests.map(|file| (file.path.as_str(), file.text.as_str())).collect();
     faults.extend(project::unexplained(&packages, &manifests));
     faults.extend(documents::faults(files));
+    faults.extend(links::faults(files));
+    faults.extend(reference::faults(files));
     let commands = commands(files);
     for guide in GUIDES {
         match text(guide) {
