@@ -136,8 +136,11 @@ mod tests {
 
     #[test]
     fn page_of_the_book_is_in_the_contents() {
-        let files =
-            [file(CONTENTS, "[a](start/a.md)"), file(concat!("docs/start/", "a.md"), ""), file(concat!("docs/start/", "b.md"), "")];
+        let files = [
+            file(CONTENTS, "[a](start/a.md)"),
+            file(concat!("docs/start/", "a.md"), ""),
+            file(concat!("docs/start/", "b.md"), ""),
+        ];
         assert_eq!(faults(&files), [concat!("docs/SUMMARY.md does not list docs/start/", "b.md")]);
     }
 }

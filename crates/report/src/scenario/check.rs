@@ -52,7 +52,9 @@ impl Series {
         self.check_rate()?;
         self.check_combinations()?;
         match self.published.iter().find(|name| !is_published(name)) {
-            Some(name) => Err(format!("nothing published is called \"{name}\"; see docs/reference/scenario-file.md")),
+            Some(name) => {
+                Err(format!("nothing published is called \"{name}\"; see docs/reference/scenario-file.md"))
+            }
             None => Ok(()),
         }
     }
