@@ -1,5 +1,6 @@
 //! The context of all requests, and one request.
 
+use crate::convert::version_text;
 use crate::plane::DataPlane;
 use crate::problem::Result;
 use axum::http::header::IF_MATCH;
@@ -30,9 +31,8 @@ pub(crate) trait Versioned {
     fn version(&self) -> u64;
     fn created_ms(&self) -> u64;
 
-    /// Names this version of this object, not of an earlier object with the same name.
     fn etag(&self) -> String {
-        format!("\"{}-{:x}\"", self.version(), self.created_ms())
+        format!("\"{}\"", version_text(self.version(), self.created_ms()))
     }
 }
 

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 /// A connected machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Client {
+pub struct ConnectedClient {
+    /// The address of the machine.
     pub address: String,
     /// Connections; a mount with `nconnect` has several.
     pub connections: u64,
@@ -52,6 +53,7 @@ pub struct Nfs4Client {
 pub struct ReachedEndpoint {
     /// The address.
     pub address: String,
+    /// Connections at it.
     pub connections: u64,
 }
 
@@ -60,5 +62,6 @@ pub struct ReachedEndpoint {
 pub struct UsedVolume {
     /// The volume.
     pub name: String,
+    /// Connections that use it.
     pub connections: u64,
 }

@@ -25,7 +25,7 @@ mod warning;
 mod words;
 
 pub use crate::bounds::*;
-pub use client::{Client, Nfs4Client, ReachedEndpoint, UsedVolume};
+pub use client::{ConnectedClient, Nfs4Client, ReachedEndpoint, UsedVolume};
 pub use level::{Level, LevelLimits, LevelQuery, Range, Settable};
 pub use limits::{Ceilings, Limits, Origin};
 pub use nfs::{MountTarget, MountTargets, Nfs, V3Locks};

@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 /// Capacity at a service level, shared by volumes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Pool {
+    /// Name.
     pub name: String,
+    /// Service level.
     pub level: LevelName,
     /// Capacity that its volumes share.
     pub size_bytes: u64,
@@ -19,14 +21,18 @@ pub struct Pool {
     pub created: Timestamp,
     /// When it was last changed.
     pub changed: Timestamp,
+    /// The version of this state, as in the `ETag`. Between quotation marks it is a tag for `If-Match`.
+    pub version: String,
 }
 
 /// A pool to create.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewPool {
+    /// Name.
     #[schemars(length(min = 1, max = 255), regex(pattern = NAME), example = &"engineering")]
     pub name: String,
+    /// Service level.
     pub level: LevelName,
     /// Capacity that its volumes share.
     #[serde(deserialize_with = "super::positive")]

@@ -45,6 +45,7 @@ pub struct Rule {
     #[schemars(length(min = 1), inner(regex(pattern = "^[0-9A-Za-z._:/-]+$"), length(max = 255)))]
     #[schemars(example = CLIENTS_EXAMPLE)]
     pub clients: Vec<String>,
+    /// The access of these clients.
     #[serde(default = "read_write")]
     pub access: Access,
     /// Identities that the anonymous user replaces: none if left out, as at the providers. Root of these clients is then root here.

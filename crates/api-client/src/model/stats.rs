@@ -68,5 +68,6 @@ pub struct Interval {
     /// The longest time; the shortest is half of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub up_to_us: Option<u64>,
+    /// Their number.
     pub operations: u64,
 }

@@ -22,6 +22,7 @@ words! {
 pub struct Token {
     /// Name: also the actor of operations.
     pub name: String,
+    /// Its permissions.
     pub role: Role,
     /// When it was made.
     pub created: Timestamp,
@@ -34,14 +35,17 @@ pub struct Token {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewToken {
+    /// Name, which operations record as their actor.
     #[schemars(length(min = 1, max = 255), regex(pattern = NAME), example = &"backup")]
     pub name: String,
+    /// Its permissions.
     pub role: Role,
 }
 
 /// A new token. It has no `Debug`, so that it gets into no log by accident.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Secret {
+    /// The token.
     pub token: Token,
     /// The text that requests carry. No other reply shows it.
     pub secret: String,

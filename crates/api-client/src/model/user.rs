@@ -24,6 +24,8 @@ pub struct User {
     pub created: Timestamp,
     /// When it was last changed.
     pub changed: Timestamp,
+    /// The version of this state, as in the `ETag`. Between quotation marks it is a tag for `If-Match`.
+    pub version: String,
 }
 
 /// A password. It is in no reply.
@@ -90,6 +92,8 @@ pub struct Group {
     pub created: Timestamp,
     /// When it was last changed.
     pub changed: Timestamp,
+    /// The version of this state, as in the `ETag`. Between quotation marks it is a tag for `If-Match`.
+    pub version: String,
 }
 
 /// A group to create.

@@ -42,6 +42,7 @@ words! {
 /// A volume: files that clients mount.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Volume {
+    /// Name.
     pub name: String,
     /// Volume id in hexadecimal: part of every file handle.
     pub id: String,
@@ -80,12 +81,15 @@ pub struct Volume {
     pub created: Timestamp,
     /// When it was last changed.
     pub changed: Timestamp,
+    /// The version of this state, as in the `ETag`. Between quotation marks it is a tag for `If-Match`.
+    pub version: String,
 }
 
 /// A volume to create.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewVolume {
+    /// Name.
     #[schemars(length(min = 1, max = 255), regex(pattern = NAME), example = &"tools")]
     pub name: String,
     /// The pool whose capacity it takes.

@@ -10,8 +10,10 @@ pub struct Warning {
     pub kind: String,
     /// A sentence for people.
     pub text: String,
+    /// The pool that it concerns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pool: Option<String>,
+    /// The volume that it concerns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub volume: Option<String>,
 }
