@@ -5,7 +5,7 @@
 //! lock or a disk runs on a few threads of the interface's own.
 //!
 //! Layers, top down: `server`, `auth`, `openapi`, `routes`, `endpoint`, `metrics`, `core`, `convert`, `problem`, `plane`,
-//! `process`.
+//! `process`, `reference`.
 
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
@@ -19,6 +19,8 @@ mod openapi;
 mod plane;
 mod problem;
 mod process;
+#[cfg(test)]
+mod reference;
 mod routes;
 mod server;
 

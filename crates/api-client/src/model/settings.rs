@@ -1,6 +1,7 @@
 //! Settings of pools and volumes, as far as the level permits them.
 
 use super::{Ceilings, ProfileName, Qos, ShapeName};
+use crate::json;
 use envelope::{BytesPerSecond, ProvisionedIops};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -113,10 +114,10 @@ impl<T: Serialize + DeserializeOwned> Merge<T> {
     }
 
     /// Returns `now` after the change.
-    pub fn applied(&self, now: &T) -> serde_json::Result<T> {
-        let mut merged = serde_json::to_value(now)?;
+    pub fn applied(&self, now: &T) -> Result<T, json::Error> {
+        let mut merged = serde_json::to_value(now).map_err(serde::de::Error::custom)?;
         merge(&mut merged, &self.patch);
-        crate::json::from_value(merged)
+        json::from_value(merged)
     }
 }
 
@@ -143,7 +144,7 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for Merge<T> {
     /// A change that would not be a `T` by itself is none: it would name unknown properties.
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let patch = Value::Object(Map::deserialize(from)?);
-        crate::json::from_value::<T>(patch.clone()).map_err(serde::de::Error::custom)?;
+        json::from_value::<T>(patch.clone()).map_err(|error| serde::de::Error::custom(error.nested()))?;
         Ok(Self { patch, of: PhantomData })
     }
 }

@@ -143,7 +143,7 @@ fn present_group<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::E
 
 fn at_most_all<E: serde::de::Error>(number: u32) -> Result<u32, E> {
     if number > ACCOUNT_ID_MAX {
-        return Err(E::custom(format!("{number}; allowed: at most {ACCOUNT_ID_MAX}")));
+        return Err(E::custom(format!("is {number}; allowed: at most {ACCOUNT_ID_MAX}")));
     }
     Ok(number)
 }

@@ -3,6 +3,8 @@
 mod examples;
 mod nulls;
 mod parameters;
+#[cfg(test)]
+mod reference;
 mod replies;
 mod schemas;
 

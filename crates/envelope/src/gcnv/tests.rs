@@ -192,7 +192,8 @@ fn pool_sizes_match_documents() {
         for size in [Bytes(least.0 - step), Bytes(max.0 + step), Bytes(least.0 + 1)] {
             let refusal = refusal(Pool::new(level, size).limits());
             let allowed = format!(
-                "{level}: a pool of {size}; allowed: {least} to {max} in steps of 1 GiB [GCNV quotas (Google)"
+                "{level}: a pool of {}; allowed: {least} to {max} in steps of 1 GiB [GCNV quotas (Google)",
+                size.for_people()
             );
             assert!(refusal.starts_with(&allowed), "{refusal}");
         }
