@@ -97,7 +97,7 @@ pub(crate) struct NoQuery {}
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Force {
-    /// Does it despite a `forceable` problem.
+    /// Applies the change despite a `forceable` problem.
     #[serde(default)]
     pub(crate) force: bool,
 }

@@ -2,10 +2,11 @@
 
 use crate::difference::{or_none, variant};
 use crate::name::Labels;
+use crate::protocol::Protocols;
 use crate::rule::ExportRule;
 use envelope::{Ceilings, Declared, PoolSettings, ProvisionedIops, VolumeSettings};
 use std::fmt::Display;
-use vfs::Root;
+use vfs::{Root, Squash};
 
 pub(crate) fn labels(labels: &Labels) -> String {
     or_none(labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(", "))
@@ -17,8 +18,14 @@ pub(crate) fn root(root: &Root) -> String {
 
 pub(crate) fn rules(rules: &[ExportRule]) -> String {
     let text = |rule: &ExportRule| {
-        let squash = variant(&rule.squash);
-        format!("{} {} squash={squash} protocols={}", rule.clients, rule.access, rule.protocols)
+        let mut text = format!("{} {}", rule.clients, rule.access);
+        if rule.squash != Squash::None {
+            text += &format!(" squash={}", variant(&rule.squash));
+        }
+        if rule.protocols != Protocols::ALL {
+            text += &format!(" protocols={}", rule.protocols);
+        }
+        text
     };
     or_none(rules.iter().map(text).collect::<Vec<_>>().join("; "))
 }

@@ -159,7 +159,8 @@ fn shown(found: Unexpected<'_>) -> String {
         Unexpected::Bool(value) => value.to_string(),
         Unexpected::Unsigned(number) => number.to_string(),
         Unexpected::Signed(number) => number.to_string(),
-        Unexpected::Float(number) => number.to_string(),
+        // As JSON: without an exponent, 1e300 has 301 digits.
+        Unexpected::Float(number) => serde_json::Value::from(number).to_string(),
         Unexpected::Str(text) => quoted(text),
         Unexpected::Unit | Unexpected::Option => "null".to_owned(),
         Unexpected::Seq => "an array".to_owned(),

@@ -23,7 +23,7 @@ pub struct ConnectedClient {
     pub endpoints: Vec<ReachedEndpoint>,
     /// Volumes that it has used.
     pub volumes: Vec<UsedVolume>,
-    /// NFSv4 clients on the machine: all mounts of one kernel are one. They stay for a while after the last connection.
+    /// NFSv4 clients on the machine: all mounts of one kernel are one client. They remain for a while after the last connection.
     pub nfs4_clients: Vec<Nfs4Client>,
 }
 
@@ -38,7 +38,7 @@ pub struct Nfs4Client {
     pub sessions: u64,
     /// Slots for simultaneous requests, in all sessions.
     pub slots: u64,
-    /// Open files, each counted as often as it is open.
+    /// Open files. A file that is open twice counts twice.
     pub open_files: u64,
     /// Locked byte ranges.
     pub locked_ranges: u64,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 use std::marker::PhantomData;
 
-/// Settings of a pool. Settings that the level does not have are refused.
+/// Settings of a pool. The service refuses settings that the level does not have.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PoolSettings {
@@ -35,7 +35,7 @@ pub struct PoolSettings {
     pub profile: Option<ProfileName>,
 }
 
-/// Settings of a volume. Settings that the level does not have are refused.
+/// Settings of a volume. The service refuses settings that the level does not have.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VolumeSettings {
@@ -51,7 +51,7 @@ pub struct VolumeSettings {
     /// A variant of the level's figures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<ProfileName>,
-    /// The published curve that it follows besides, at any level.
+    /// A published curve that it also follows, at any level.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shape: Option<Shaping>,
 }
@@ -66,7 +66,7 @@ pub struct Declared {
     /// For each client.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_client: Option<Ceilings>,
-    /// The most clients. Shown, not enforced.
+    /// The maximum number of clients. Shown, not enforced.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clients_max: Option<u32>,
 }

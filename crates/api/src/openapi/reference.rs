@@ -143,6 +143,10 @@ fn kind(schema: &Value) -> String {
             .collect::<Vec<_>>()
             .join(", ");
     }
+    let is_optional_list = schema["type"].as_array().is_some_and(|types| types.contains(&"array".into()));
+    if is_optional_list {
+        return format!("array of {} or null", kind(&schema["items"]));
+    }
     let name = match &schema["type"] {
         Value::Array(types) => types.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" or "),
         one => one.as_str().unwrap_or("any value").to_owned(),
