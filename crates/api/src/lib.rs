@@ -5,7 +5,7 @@
 //! lock or a disk runs on a few threads of the interface's own.
 //!
 //! Layers, top down: `server`, `auth`, `openapi`, `routes`, `endpoint`, `metrics`, `core`, `convert`, `problem`, `plane`,
-//! `process`, `reference`.
+//! `process`.
 
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
@@ -16,11 +16,11 @@ mod core;
 mod endpoint;
 mod metrics;
 mod openapi;
+#[cfg(test)]
+mod page_tests;
 mod plane;
 mod problem;
 mod process;
-#[cfg(test)]
-mod reference;
 mod routes;
 mod server;
 

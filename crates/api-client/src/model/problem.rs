@@ -32,9 +32,9 @@ pub struct Problem {
 pub struct VersionMismatch {
     /// The kind of object, such as `volume`.
     pub kind: String,
-    /// Its name.
+    /// The name of the object.
     pub name: String,
-    /// Its present version.
+    /// The present version.
     pub current: String,
 }
 

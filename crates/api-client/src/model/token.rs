@@ -22,7 +22,7 @@ words! {
 pub struct Token {
     /// Name, which operations record as their actor.
     pub name: String,
-    /// Its permissions.
+    /// The permissions of the token.
     pub role: Role,
     /// The time of its creation.
     pub created: Timestamp,
@@ -38,7 +38,7 @@ pub struct NewToken {
     /// Name, which operations record as their actor.
     #[schemars(length(min = 1, max = 255), regex(pattern = NAME), example = &"backup")]
     pub name: String,
-    /// Its permissions.
+    /// The permissions of the token.
     pub role: Role,
 }
 

@@ -7,7 +7,7 @@ mod families;
 mod family;
 mod gather;
 #[cfg(test)]
-mod reference;
+mod reference_tests;
 
 pub(crate) use family::MEDIA;
 pub(crate) use gather::gather;

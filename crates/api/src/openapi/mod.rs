@@ -4,7 +4,7 @@ mod examples;
 mod nulls;
 mod parameters;
 #[cfg(test)]
-mod reference;
+mod reference_tests;
 mod replies;
 mod schemas;
 

@@ -215,7 +215,10 @@ fn volume_sizes_match_documents() {
         for size in [Bytes(least.0 - Bytes::gib(1).0), Bytes(max.0 + Bytes::gib(1).0)] {
             let refusal = refusal(pool.volume_limits(&Volume::new(size)));
             assert!(
-                refusal.contains(&format!("{level}: a volume of {}; allowed: {least} to {max}", size.for_people())),
+                refusal.contains(&format!(
+                    "{level}: a volume of {}; allowed: {least} to {max}",
+                    size.for_people()
+                )),
                 "{refusal}"
             );
         }

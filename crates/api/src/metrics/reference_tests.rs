@@ -1,7 +1,7 @@
 //! The reference page of the metrics, `docs/reference/metrics.md`.
 
 use super::families::ALL;
-use crate::reference::{check, row};
+use crate::page_tests::{check, row};
 use std::fmt::Write;
 
 const HEAD: &str = "\

@@ -1,7 +1,7 @@
 //! The reference page of the interface, `docs/reference/api.md`.
 
 use super::{TAGS, document};
-use crate::reference::{check, row, wrapped};
+use crate::page_tests::{check, row, wrapped};
 use http_server::limits::{
     BODY_BYTES_MAX, BODY_S_MAX, CHANGE_PATIENCE_S, CHANGES_MAX, CLIENT_CONNECTIONS_MAX, CONNECTIONS_MAX,
     HEAD_BYTES_MAX, HEAD_S_MAX, REQUESTS_MAX,
@@ -41,7 +41,7 @@ fn text<'v>(value: &'v Value, name: &str) -> &'v str {
     value[name].as_str().unwrap_or_default()
 }
 
-fn family((tag, about): (&str, &str)) -> String {
+fn family(tag: &str, about: &str) -> String {
     let mut page = format!("\n## Requests for {tag}\n\n{about}\n\n");
     page.push_str(&row(&["operation", "request", "effect"]));
     page.push_str("|---|---|---|\n");
@@ -176,7 +176,7 @@ fn bounds(schema: &Value) -> String {
 }
 
 fn page() -> String {
-    let families: String = TAGS.into_iter().map(family).collect();
+    let families: String = TAGS.into_iter().map(|(tag, about)| family(tag, about)).collect();
     conventions() + &families + &objects()
 }
 
