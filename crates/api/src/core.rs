@@ -154,7 +154,7 @@ fn stale<T: Versioned>(now: &T, expected: &[String]) -> Problem {
         "{kind} {name} has changed since version {expected} (it is now at {current:?}): read it again"
     );
     let mismatch = VersionMismatch { kind: kind.to_string(), name: name.to_owned(), current };
-    Problem { version: Some(mismatch), ..Problem::stale(detail) }
+    Problem { version: Some(Box::new(mismatch)), ..Problem::stale(detail) }
 }
 
 /// The tags in a line of `If-Match` (RFC 9110 §8.8.3, §5.6.1.2), weak ones with their mark; `None` if it is no list of tags.

@@ -21,7 +21,7 @@ pub struct Problem {
     pub forceable: bool,
     /// The version that a conditional change expected, and the present one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub version: Option<VersionMismatch>,
+    pub version: Option<Box<VersionMismatch>>,
     /// The properties in which an existing thing of that name differs from the request.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub differs: Vec<String>,

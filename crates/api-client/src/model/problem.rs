@@ -21,7 +21,7 @@ pub struct Problem {
     pub forceable: bool,
     /// The present version, if the change expected another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub version: Option<VersionMismatch>,
+    pub version: Option<Box<VersionMismatch>>,
     /// The properties in which an existing object of that name differs from the request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub differs: Vec<String>,
