@@ -15,8 +15,8 @@ pub struct Nfs {
     pub v3_locks: V3Locks,
 }
 
-/// Whether clients of version 3 can reach locks. They look for the lock manager (NLM) at the port mapper on port 111 of the
-/// address that they have mounted from, and nowhere else.
+/// Whether clients of version 3 can reach locks. They ask the port mapper for the lock manager (NLM), on port 111 of the address
+/// that they mount from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct V3Locks {
     /// Whether clients can reach locks.
