@@ -1,6 +1,6 @@
 //! The project's automation; run as `cargo xtask COMMAND`.
 //!
-//! Layers, top down: `ci`, `docs`, `guest`, `pages`, `perf`, `tidy`, `torture`, `ledger`, `sandbox`, `interop`.
+//! Layers, top down: `ci`, `docs`, `guest`, `pages`, `perf`, `tidy`, `torture`, `ledger`, `sandbox`, `interop`, `generators`.
 
 #![allow(clippy::print_stdout, reason = "printing is what a command line does")]
 
@@ -10,6 +10,7 @@ mod crash;
 mod debs;
 mod dist;
 mod docs;
+mod generators;
 mod guest;
 mod interop;
 mod ledger;
@@ -53,6 +54,8 @@ enum Task {
     Map,
     /// Test independent clients, libnfs and nfs-rs, against a server of this tree.
     Interop(interop::Args),
+    /// Generate clients of the API in Python, Go and TypeScript, compile them, and run them against a service of this tree.
+    Generators(generators::Args),
     /// Run Samba's SMB tests against a server of this tree.
     Smbtorture(torture::Args),
     /// Build the program that ships, with its debug information in a separate file.
@@ -84,6 +87,7 @@ fn main() -> ExitCode {
         Task::Tidy(args) => tidy::run(&args),
         Task::Map => map::run(),
         Task::Interop(args) => interop::run(&args),
+        Task::Generators(args) => generators::run(&args),
         Task::Smbtorture(args) => torture::run(&args),
         Task::Dist => dist::run(),
         Task::Perf(args) => perf::run(&args),

@@ -75,6 +75,17 @@ impl Managed {
         self.wait_until_ready()
     }
 
+    pub(crate) fn api_url(&self) -> anyhow::Result<String> {
+        let announced = std::fs::read(self.data.join("service.json"))?;
+        let announced: serde_json::Value = serde_json::from_slice(&announced)?;
+        announced["api"].as_str().map(String::from).context("the service announces no API")
+    }
+
+    /// The token of the role `admin`.
+    pub(crate) fn token(&self) -> anyhow::Result<String> {
+        Ok(std::fs::read_to_string(self.data.join("admin.token"))?.trim().to_owned())
+    }
+
     pub(crate) fn manage(&self, command: &str) -> anyhow::Result<String> {
         self.manage_with(&command.split(' ').collect::<Vec<_>>())
     }

@@ -51,6 +51,8 @@ pub(crate) const FOR_PERF: &[Tool] = &[
     ("rpcinfo", "rpcbind"),
     ("taskset", "util-linux"),
 ];
+pub(crate) const FOR_GENERATORS: &[Tool] =
+    &[("python3", "python3"), (ENSUREPIP, "python3-venv"), ("curl", "curl"), ("setpriv", "util-linux")];
 pub(crate) const FOR_DIST: &[Tool] = &[("objcopy", "binutils")];
 pub(crate) const FOR_INSTRUCTIONS: &[Tool] = &[("valgrind", "valgrind"), ("vgdb", "valgrind")];
 /// No program identifies the package; it creates Python environments.

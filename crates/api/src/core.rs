@@ -1,10 +1,11 @@
 //! The context of all requests, and one request.
 
+use crate::convert::version_text;
 use crate::plane::DataPlane;
 use crate::problem::Result;
 use axum::http::header::IF_MATCH;
 use control::{Actor, ChangeContext, Error, Kind, Service, Token};
-use http_server::{Problem, Request};
+use http_server::{Problem, Request, VersionMismatch};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::sync::Arc;
@@ -27,54 +28,41 @@ pub(crate) struct Call {
 
 /// An object with a version.
 pub(crate) trait Versioned {
-    fn version(&self) -> u64;
-    fn created_ms(&self) -> u64;
+    const KIND: Kind;
+
+    fn object_name(&self) -> &str;
 
     /// Names this version of this object, not of an earlier object with the same name.
+    fn version_text(&self) -> String;
+
+    fn version(&self) -> u64;
+
     fn etag(&self) -> String {
-        format!("\"{}-{:x}\"", self.version(), self.created_ms())
+        format!("\"{}\"", self.version_text())
     }
 }
 
-impl Versioned for control::Pool {
-    fn version(&self) -> u64 {
-        self.version
-    }
+macro_rules! versioned {
+    ($($kind:ident)*) => {$(
+        impl Versioned for control::$kind {
+            const KIND: Kind = Kind::$kind;
 
-    fn created_ms(&self) -> u64 {
-        self.created_ms
-    }
+            fn object_name(&self) -> &str {
+                self.name.as_str()
+            }
+
+            fn version_text(&self) -> String {
+                version_text(self.version, self.created_ms)
+            }
+
+            fn version(&self) -> u64 {
+                self.version
+            }
+        }
+    )*};
 }
 
-impl Versioned for control::Volume {
-    fn version(&self) -> u64 {
-        self.version
-    }
-
-    fn created_ms(&self) -> u64 {
-        self.created_ms
-    }
-}
-
-impl Versioned for control::User {
-    fn version(&self) -> u64 {
-        self.version
-    }
-
-    fn created_ms(&self) -> u64 {
-        self.created_ms
-    }
-}
-
-impl Versioned for control::Group {
-    fn version(&self) -> u64 {
-        self.version
-    }
-
-    fn created_ms(&self) -> u64 {
-        self.created_ms
-    }
-}
+versioned! { Pool Volume User Group }
 
 impl Core {
     /// Returns a volume as the data plane has it. An exported volume is found without a lock of management.
@@ -124,9 +112,7 @@ impl Call {
             if let Some(tags) = &condition
                 && !tags.contains(&now.etag())
             {
-                let detail =
-                    format!("its version is {}, which If-Match does not name: read it again", now.etag());
-                return Err(Problem::stale(detail).into());
+                return Err(stale(&now, tags).into());
             }
             tries -= 1;
             match change(&now, &self.context(force).at(now.version())) {
@@ -144,8 +130,11 @@ impl Call {
             if line.trim() == "*" {
                 return Ok(None);
             }
-            let malformed =
-                || Problem::malformed("If-Match; allowed: tags from ETag, separated by commas, or *");
+            let malformed = || {
+                Problem::malformed(
+                    "the header If-Match is not a list of tags; allowed: tags from ETag in quotation marks, separated by commas, or *",
+                )
+            };
             all.extend(tags(line).ok_or_else(malformed)?);
         }
         let has_condition = self.request.headers.contains_key(IF_MATCH);
@@ -154,9 +143,18 @@ impl Call {
 
     /// The body as a `T`.
     pub(crate) fn json<T: DeserializeOwned>(&self) -> Result<T, Problem> {
-        api_client::json::read(&self.request.body)
-            .map_err(|error| Problem::malformed(format!("the body: {error}")))
+        api_client::json::read(&self.request.body).map_err(|error| Problem::malformed(error.to_string()))
     }
+}
+
+fn stale<T: Versioned>(now: &T, expected: &[String]) -> Problem {
+    let (kind, name, current) = (T::KIND, now.object_name(), now.version_text());
+    let expected = expected.join(", ");
+    let detail = format!(
+        "{kind} {name} has changed since version {expected} (it is now at {current:?}): read it again"
+    );
+    let mismatch = VersionMismatch { kind: kind.to_string(), name: name.to_owned(), current };
+    Problem { version: Some(Box::new(mismatch)), ..Problem::stale(detail) }
 }
 
 /// The tags in a line of `If-Match` (RFC 9110 §8.8.3, §5.6.1.2), weak ones with their mark; `None` if it is no list of tags.

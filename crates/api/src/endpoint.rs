@@ -4,7 +4,6 @@
 use crate::convert::ToBody;
 use crate::core::{Call, Versioned};
 use crate::problem::{Failure, Result};
-use api_client::model::NUMBER_MAX;
 use api_client::{JSON, MERGE_PATCH, encoded};
 use axum::extract::Query;
 use axum::http::header::{ETAG, LOCATION};
@@ -17,9 +16,6 @@ use serde::{Deserialize, Serialize};
 
 /// The media type of plain text.
 pub(crate) const TEXT: &str = "text/plain; charset=utf-8";
-
-/// A parameter that can look like a number and is text.
-const PAGE_TOKEN: &str = "page_token";
 
 pub(crate) type Serve = dyn Fn(&Call) -> Result<Answer, Problem> + Send + Sync;
 
@@ -101,7 +97,7 @@ pub(crate) struct NoQuery {}
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Force {
-    /// Does it despite a `forceable` problem.
+    /// Applies the change despite a `forceable` problem.
     #[serde(default)]
     pub(crate) force: bool,
 }
@@ -178,19 +174,10 @@ impl Endpoint {
 
 /// Reads the query parameters.
 fn query<Q: DeserializeOwned>(call: &Call) -> Result<Q, Problem> {
-    let malformed = |error: String| Problem::malformed(format!("the query: {error}"));
     let pairs = Query::<Vec<(String, String)>>::try_from_uri(&call.request.uri);
-    let pairs = pairs.map_err(|error| malformed(error.to_string()))?.0;
-    let is_too_great = |value: &str| value.parse().is_ok_and(|number: u64| number > NUMBER_MAX);
-    if let Some((name, number)) = pairs.iter().find(|(name, value)| name != PAGE_TOKEN && is_too_great(value))
-    {
-        return Err(malformed(format!("{name}={number}; allowed: at most {NUMBER_MAX}")));
-    }
-    Query::<Q>::try_from_uri(&call.request.uri).map(|query| query.0).map_err(|error| {
-        // What is inside says what was wrong; what is outside only that something was.
-        let inner = std::error::Error::source(&error).map(ToString::to_string);
-        malformed(inner.unwrap_or_else(|| error.to_string()))
-    })
+    let Query(pairs) =
+        pairs.map_err(|_| Problem::malformed("the query; allowed: name=value, joined by &"))?;
+    api_client::json::from_query(pairs).map_err(|error| Problem::malformed(error.of_parameter()))
 }
 
 fn json<T: Serialize>(status: StatusCode, value: &T) -> Result<Answer, Problem> {

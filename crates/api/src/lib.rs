@@ -16,6 +16,8 @@ mod core;
 mod endpoint;
 mod metrics;
 mod openapi;
+#[cfg(test)]
+mod page_tests;
 mod plane;
 mod problem;
 mod process;

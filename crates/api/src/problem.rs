@@ -50,7 +50,7 @@ pub(crate) fn problem_of(error: Error) -> Problem {
     let mut problem = Problem::new(status, word, title, error.to_string());
     problem.forceable = error.may_be_forced();
     if let Error::Conflict { differs, .. } = error {
-        problem.differs = differs.into_iter().map(str::to_owned).collect();
+        problem.differs = differs.iter().map(|differs| differs.property.to_owned()).collect();
     }
     problem
 }

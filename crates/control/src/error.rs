@@ -1,5 +1,6 @@
 //! Errors of management: each names the fault and the allowed values.
 
+use crate::difference::Difference;
 use crate::kind::{Kind, State};
 use crate::store::StoreError;
 use envelope::Bytes;
@@ -19,7 +20,7 @@ pub enum Error {
         kind: Kind,
         name: String,
         /// Properties that differ from the request.
-        differs: Vec<&'static str>,
+        differs: Vec<Difference>,
     },
     /// The request asks for an impossible value.
     Invalid {
@@ -108,10 +109,13 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotFound { kind, name } => write!(f, "there is no {kind} {name}"),
+            Self::Conflict { kind: Kind::Token, name, .. } => {
+                write!(f, "token {name} exists; revoke it first or choose another name")
+            }
             Self::Conflict { kind, name, differs } => write!(
                 f,
-                "there is a {kind} {name} already, with another {}: change that one, or choose another name",
-                differs.join(", ")
+                "there is a {kind} {name} already, with another {}: change it, or choose another name",
+                differs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
             ),
             Self::Invalid { what, allowed } => write!(f, "{what}; allowed: {allowed}"),
             Self::Refused(refusal) => refusal.fmt(f),
@@ -143,15 +147,15 @@ impl fmt::Display for Error {
             }
             Self::BelowUse { volume, used, wanted } => write!(
                 f,
-                "the volume {volume} holds {}, more than {}: delete files first, or force it, and it is full",
-                Bytes(*used),
-                Bytes(*wanted)
+                "the volume {volume} contains {}, more than {}: delete files, or force it (the volume is then full)",
+                Bytes(*used).for_people(),
+                Bytes(*wanted).for_people()
             ),
             Self::PoolFull { pool, size: all, wanted } => write!(
                 f,
                 "the volumes of the pool {pool} would have {} together, but it has {}: enlarge it first, or force it",
-                Bytes(*wanted),
-                Bytes(*all)
+                Bytes(*wanted).for_people(),
+                Bytes(*all).for_people()
             ),
             Self::Storage { doing, error } => write!(f, "the storage failed to {doing}: {error}"),
             Self::Store(error) => error.fmt(f),

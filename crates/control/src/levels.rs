@@ -25,7 +25,7 @@ const COUNT_MAX: u64 = i64::MAX.unsigned_abs();
 pub(crate) fn check_pool(pool: &Pool) -> Result<()> {
     if pool.size.0 > COUNT_MAX {
         return Err(Error::invalid(
-            format!("a pool of {}", pool.size),
+            format!("a pool of {}", pool.size.for_people()),
             format!("at most {}", Bytes(COUNT_MAX)),
         ));
     }

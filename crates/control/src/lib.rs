@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
 
+mod difference;
 mod endpoint;
 mod error;
 mod hosts;
@@ -23,6 +24,7 @@ mod object_locks;
 mod operation;
 mod pool;
 mod pool_totals;
+mod property_texts;
 mod protocol;
 mod reconcile;
 mod rule;
@@ -39,6 +41,7 @@ mod volume;
 mod warning;
 mod words;
 
+pub use difference::Difference;
 pub use endpoint::{ENDPOINTS_MAX, Listeners};
 pub use error::{Error, Result};
 pub use hosts::Resolver;

@@ -1,6 +1,8 @@
 //! Pools: capacity at a service level, of which volumes are made.
 
+use crate::difference::Difference;
 use crate::name::{Labels, PoolName};
+use crate::property_texts as texts;
 use envelope::{Bytes, Level, PoolSettings};
 
 #[derive(Clone, Debug, PartialEq)]
@@ -46,14 +48,14 @@ impl NewPool {
         Self { name, level, size, settings: PoolSettings::default(), labels: Labels::new() }
     }
 
-    pub(crate) fn differs_from(&self, pool: &Pool) -> Vec<&'static str> {
+    pub(crate) fn differs_from(&self, pool: &Pool) -> Vec<Difference> {
         let differing = [
-            ("level", self.level != pool.level),
-            ("size", self.size != pool.size),
-            ("settings", self.settings != pool.settings),
-            ("labels", self.labels != pool.labels),
+            Difference::of("level", &pool.level, &self.level, ToString::to_string),
+            Difference::of("size", &pool.size, &self.size, |size| size.for_people().to_string()),
+            Difference::of("settings", &pool.settings, &self.settings, texts::pool_settings),
+            Difference::of("labels", &pool.labels, &self.labels, texts::labels),
         ];
-        crate::volume::those(differing)
+        differing.into_iter().flatten().collect()
     }
 }
 

@@ -1,5 +1,6 @@
 //! The service's own users and groups: SMB logins with a password, and their uids and gids.
 
+use crate::difference::{Difference, listed};
 use crate::error::{Error, Result};
 use identity::{AccountName, NtHash, WindowsName};
 use std::collections::BTreeSet;
@@ -101,13 +102,16 @@ impl NewUser {
     }
 
     /// Properties that differ from `user`, whose password is `known`. Omitted properties are not compared.
-    pub(crate) fn differs_from(&self, user: &User, known: Option<&NtHash>) -> Vec<&'static str> {
-        crate::volume::those([
-            ("uid", self.uid != user.uid),
-            ("gid", self.gid.is_some_and(|gid| gid != user.gid)),
-            ("windows names", self.windows_names.as_ref().is_some_and(|names| *names != user.windows_names)),
-            ("password", self.password.as_ref().is_some_and(|password| known != Some(password))),
-        ])
+    pub(crate) fn differs_from(&self, user: &User, known: Option<&NtHash>) -> Vec<Difference> {
+        let names = |names: &Vec<WindowsName>| listed(names);
+        let has_other_password = self.password.as_ref().is_some_and(|password| known != Some(password));
+        let differing = [
+            Difference::of("uid", &user.uid, &self.uid, ToString::to_string),
+            Difference::if_set("gid", &user.gid, self.gid.as_ref(), ToString::to_string),
+            Difference::if_set("windows names", &user.windows_names, self.windows_names.as_ref(), names),
+            has_other_password.then(|| Difference::secret("password")),
+        ];
+        differing.into_iter().flatten().collect()
     }
 }
 
@@ -140,9 +144,14 @@ impl NewGroup {
         Self { name, gid, members: None }
     }
 
-    pub(crate) fn differs_from(&self, group: &Group) -> Vec<&'static str> {
+    pub(crate) fn differs_from(&self, group: &Group) -> Vec<Difference> {
         let set = |names: &[AccountName]| names.iter().map(AccountName::folded).collect::<BTreeSet<_>>();
-        let members = self.members.as_ref().is_some_and(|members| set(members) != set(&group.members));
-        crate::volume::those([("gid", self.gid != group.gid), ("members", members)])
+        let other_members = self.members.as_ref().filter(|members| set(members) != set(&group.members));
+        let names = |names: &Vec<AccountName>| listed(names);
+        let differing = [
+            Difference::of("gid", &group.gid, &self.gid, ToString::to_string),
+            Difference::if_set("members", &group.members, other_members, names),
+        ];
+        differing.into_iter().flatten().collect()
     }
 }

@@ -1,7 +1,9 @@
 //! Volumes: what clients mount.
 
+use crate::difference::{Difference, listed, option, variant};
 use crate::kind::State;
 use crate::name::{Labels, PoolName, ShareName, VolumeName};
+use crate::property_texts as texts;
 use crate::protocol::Protocols;
 use crate::rule::{Access, ExportRule};
 use crate::smb::SmbSettings;
@@ -129,38 +131,33 @@ impl NewVolume {
     }
 
     /// Properties that differ from `volume`. Omitted properties are not compared.
-    pub(crate) fn differs_from(&self, volume: &Volume) -> Vec<&'static str> {
-        fn other<T: PartialEq>(wanted: Option<&T>, found: &T) -> bool {
-            wanted.is_some_and(|wanted| wanted != found)
-        }
-        those([
-            ("pool", self.pool != volume.pool),
-            ("size", self.size != volume.size),
-            ("share", other(self.share.as_ref(), &volume.share)),
-            ("level", self.level != volume.level),
-            ("settings", self.settings != volume.settings),
-            ("protocols", other(self.protocols.as_ref(), &volume.protocols)),
-            ("smb", other(self.smb.as_ref(), &volume.smb)),
-            ("root", other(self.root.as_ref(), &volume.root)),
-            ("durability", other(self.durability.as_ref(), &volume.durability)),
-            ("security style", other(self.security_style.as_ref(), &volume.security_style)),
-            ("rules", other(self.rules.as_ref(), &volume.rules)),
-            ("endpoints", other(self.endpoints.as_ref(), &volume.endpoints)),
-            ("labels", self.labels != volume.labels),
-        ])
+    pub(crate) fn differs_from(&self, volume: &Volume) -> Vec<Difference> {
+        let size = |size: &Bytes| size.for_people().to_string();
+        let level = |level: &Option<Level>| option(level.as_ref());
+        let rules = |rules: &Vec<ExportRule>| texts::rules(rules);
+        let endpoints = |all: &Vec<IpAddr>| listed(all);
+        let differing = [
+            Difference::of("pool", &volume.pool, &self.pool, ToString::to_string),
+            Difference::of("size", &volume.size, &self.size, size),
+            Difference::if_set("share", &volume.share, self.share.as_ref(), ToString::to_string),
+            Difference::of("level", &volume.level, &self.level, level),
+            Difference::of("settings", &volume.settings, &self.settings, texts::volume_settings),
+            Difference::if_set("protocols", &volume.protocols, self.protocols.as_ref(), ToString::to_string),
+            Difference::if_set("smb", &volume.smb, self.smb.as_ref(), ToString::to_string),
+            Difference::if_set("root", &volume.root, self.root.as_ref(), texts::root),
+            Difference::if_set("durability", &volume.durability, self.durability.as_ref(), variant),
+            Difference::if_set(
+                "security style",
+                &volume.security_style,
+                self.security_style.as_ref(),
+                variant,
+            ),
+            Difference::if_set("rules", &volume.rules, self.rules.as_ref(), rules),
+            Difference::if_set("endpoints", &volume.endpoints, self.endpoints.as_ref(), endpoints),
+            Difference::of("labels", &volume.labels, &self.labels, texts::labels),
+        ];
+        differing.into_iter().flatten().collect()
     }
-}
-
-fn listed(addresses: &[IpAddr]) -> String {
-    if addresses.is_empty() {
-        return "none".to_owned();
-    }
-    addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
-}
-
-/// Returns the names whose flag is set.
-pub(crate) fn those<const N: usize>(named: [(&'static str, bool); N]) -> Vec<&'static str> {
-    named.into_iter().filter(|(_, is_so)| *is_so).map(|(name, _)| name).collect()
 }
 
 impl Volume {
@@ -219,13 +216,14 @@ impl Volume {
         if volume.endpoints != self.endpoints {
             changes.push(format!("endpoints {} → {}", listed(&self.endpoints), listed(&volume.endpoints)));
         }
-        let others = those([
+        let others = [
             ("level", volume.level != self.level),
             ("settings", volume.settings != self.settings),
             ("rules", volume.rules != self.rules),
             ("labels", volume.labels != self.labels),
-        ]);
-        changes.extend(others.into_iter().map(str::to_owned));
+        ];
+        let changed = others.into_iter().filter(|(_, is_changed)| *is_changed);
+        changes.extend(changed.map(|(property, _)| property.to_owned()));
         (volume, changes)
     }
 }

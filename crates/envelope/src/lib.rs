@@ -61,4 +61,6 @@ pub use refusal::Refusal;
 pub use settings::{Declared, Pool, PoolSettings, ProvisionedIops, Resize, Totals, Volume, VolumeSettings};
 pub use shape::{ErrorBand, Metric, Pattern, Point, Shape, Shaping};
 pub use source::Source;
-pub use units::{Bytes, BytesPerSecond, Iops, grouped, parse_count, parse_duration, parse_size};
+pub use units::{
+    Bytes, BytesPerSecond, Iops, SizeForPeople, grouped, parse_count, parse_duration, parse_size,
+};

@@ -23,11 +23,20 @@ pub struct Bands {
 
 pub trait Quantity: Copy + Display {
     fn number(self) -> u64;
+
+    /// The text for messages.
+    fn for_people(self) -> String {
+        self.to_string()
+    }
 }
 
 impl Quantity for Bytes {
     fn number(self) -> u64 {
         self.0
+    }
+
+    fn for_people(self) -> String {
+        Bytes::for_people(self).to_string()
     }
 }
 
@@ -53,14 +62,15 @@ impl<T: Quantity> Range<T> {
         if self.contains(value) {
             return Ok(());
         }
-        Err(Refusal::new(format!("{what} of {value}"), self.to_string(), source))
+        Err(Refusal::new(format!("{what} of {}", value.for_people()), self.to_string(), source))
     }
 }
 
 impl Bands {
     pub(crate) fn check(&self, what: &str, size: Bytes) -> Result<usize, Refusal> {
-        self.index(size)
-            .ok_or_else(|| Refusal::new(format!("{what} of {size}"), self.to_string(), self.source))
+        self.index(size).ok_or_else(|| {
+            Refusal::new(format!("{what} of {}", size.for_people()), self.to_string(), self.source)
+        })
     }
 
     pub(crate) fn index(&self, size: Bytes) -> Option<usize> {

@@ -64,6 +64,37 @@ impl Bytes {
     pub const fn tb(n: u64) -> Self {
         Self(n * 1_000_000_000_000)
     }
+
+    /// The size for messages: `8.37 TiB (9199023255552 bytes)` where the exact text would be a long number of small units.
+    pub fn for_people(self) -> SizeForPeople {
+        SizeForPeople(self)
+    }
+}
+
+/// A size as [`Bytes::for_people`] shows it.
+#[derive(Clone, Copy, Debug)]
+pub struct SizeForPeople(Bytes);
+
+/// Digits before the unit; a size with more is shown rounded too.
+const DIGITS_FOR_PEOPLE: usize = 6;
+
+impl Display for SizeForPeople {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        let Self(Bytes(bytes)) = *self;
+        let exact = Bytes(bytes).to_string();
+        let digits = exact.bytes().take_while(u8::is_ascii_digit).count();
+        let binary = UNITS.iter().filter(|(name, _)| name.ends_with("iB"));
+        let Some((name, unit)) = binary.clone().find(|(_, unit)| bytes >= *unit) else {
+            return f.pad(&exact);
+        };
+        if digits <= DIGITS_FOR_PEOPLE {
+            return f.pad(&exact);
+        }
+        let hundredths = (u128::from(bytes) * 100 + u128::from(unit / 2)) / u128::from(*unit);
+        let fraction = format!(".{:02}", hundredths % 100);
+        let fraction = fraction.trim_end_matches('0').trim_end_matches('.');
+        write!(f, "{}{fraction} {name} ({bytes} bytes)", hundredths / 100)
+    }
 }
 
 impl BytesPerSecond {
@@ -323,6 +354,23 @@ mod tests {
         ] {
             let read: BytesPerSecond = text.parse().unwrap();
             assert_eq!((read, read.to_string().as_str()), (BytesPerSecond(bytes), shown), "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes_for_people_are_short_and_exact() {
+        for (bytes, shown) in [
+            (9_199_023_255_552, "8.37 TiB (9199023255552 bytes)"),
+            (4 << 40, "4 TiB"),
+            ((4 << 40) + 1, "4 TiB (4398046511105 bytes)"),
+            (1000 << 30, "1000 GiB"),
+            (60_000_000_000_000, "60 TB"),
+            (4096, "4 KiB"),
+            (4097, "4097 B"),
+            (1_234_567, "1.18 MiB (1234567 bytes)"),
+            (0, "0 B"),
+        ] {
+            assert_eq!(Bytes(bytes).for_people().to_string(), shown);
         }
     }
 

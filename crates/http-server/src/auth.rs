@@ -78,16 +78,16 @@ impl Guard {
             return Ok(None);
         }
         let secret = bearer(headers)
-            .ok_or_else(|| Problem::unauthorized("a token is needed: Authorization: Bearer plimsoll_…"))?;
+            .ok_or_else(|| Problem::unauthorized("the header Authorization is missing; allowed: Bearer and a token, as in \"Bearer plimsoll_…\""))?;
         let (digest, network) = (self.hasher.hash_one(secret), Networks::default().of(sender.address));
         let is_known = self.attempts.lock().valid.contains(&digest);
         if !is_known && self.attempts.lock().is_exhausted(network, sender.at) {
-            let detail = "too many wrong tokens from this address: wait a second for each further one";
+            let detail = "too many wrong tokens from this address: wait a second before each further one";
             return Err(Problem::too_many(detail));
         }
         let Some(token) = authority.find(secret)? else {
             self.attempts.lock().add_guess(network, sender.at);
-            return Err(Problem::unauthorized("the token is none of this service, or was revoked"));
+            return Err(Problem::unauthorized("invalid or revoked token"));
         };
         if !is_known {
             self.attempts.lock().add_valid(digest);

@@ -132,7 +132,7 @@ impl<A: Authority> PathItem<A> {
             return (operation.serve)(Request { token: None, names, uri, headers, body: Bytes::new() });
         };
         let _permit = self.shared.requests.try_acquire().map_err(|_| {
-            Problem::too_many(format!("more than {REQUESTS_MAX} requests at once: ask again in a second"))
+            Problem::too_many(format!("more than {REQUESTS_MAX} requests at once: retry after a second"))
         })?;
         let address = parts.extensions.get().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |Peer(from)| *from);
         let (sender, shared) = (Sender { address, at: Instant::now() }, Arc::clone(&self.shared));
@@ -156,7 +156,7 @@ impl<A: Authority> PathItem<A> {
             allowed.push("HEAD");
         }
         let allowed = allowed.join(", ");
-        let detail = format!("{method} of this path; allowed: {allowed}");
+        let detail = format!("the path does not take {method}; allowed: {allowed}");
         let problem = Problem::new(
             StatusCode::METHOD_NOT_ALLOWED,
             "method-not-allowed",
@@ -175,7 +175,7 @@ impl<A> Shared<A> {
     /// Waits until a change may begin. Changes may wait long for storage, so they must not occupy all threads.
     async fn change_permit(&self) -> Result<tokio::sync::SemaphorePermit<'_>, Problem> {
         let busy = || {
-            let detail = format!("{CHANGES_MAX} other changes are under way: ask again when one is done");
+            let detail = format!("{CHANGES_MAX} other changes are in progress: retry when one ends");
             Problem::too_many(detail)
         };
         match timeout(Duration::from_secs(CHANGE_PATIENCE_S), self.changes.acquire()).await {
@@ -191,7 +191,7 @@ async fn blocking<T: Send + 'static>(
 ) -> Result<T, Problem> {
     match spawn_blocking(work).await {
         Ok(done) => done,
-        Err(_) => Err(Problem::internal("the request could not be finished; the log says more")),
+        Err(_) => Err(Problem::internal("the request failed; see the log of the service")),
     }
 }
 
@@ -200,12 +200,13 @@ async fn read(takes: &[&str], headers: &HeaderMap, body: Body) -> Result<Bytes, 
     let media = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
     let media = media.split(';').next().unwrap_or("").trim();
     if !takes.iter().any(|taken| taken.eq_ignore_ascii_case(media)) {
-        let detail = format!("a body of type {media:?}; allowed: {}", takes.join(", "));
+        let found = if media.is_empty() { "missing".to_owned() } else { format!("{media:?}") };
+        let detail = format!("the header Content-Type is {found}; allowed: {}", takes.join(", "));
         let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
-        return Err(Problem::new(status, "media-type", "The body is of another type", detail));
+        return Err(Problem::new(status, "media-type", "The body has another content type", detail));
     }
     let too_large = || {
-        let detail = format!("the body; allowed: at most {BODY_BYTES_MAX} bytes");
+        let detail = format!("the body is too large; allowed: at most {BODY_BYTES_MAX} bytes");
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", "The body is too large", detail)
     };
     let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
@@ -216,9 +217,9 @@ async fn read(takes: &[&str], headers: &HeaderMap, body: Body) -> Result<Bytes, 
     match collected.await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
-        Ok(Err(error)) => Err(Problem::malformed(format!("the body broke off: {error}"))),
+        Ok(Err(error)) => Err(Problem::malformed(format!("the body ended too early: {error}"))),
         Err(_) => {
-            let detail = format!("the body did not come within {BODY_S_MAX} s");
+            let detail = format!("the body did not arrive within {BODY_S_MAX} s");
             Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "too-slow", "The request is too slow", detail))
         }
     }

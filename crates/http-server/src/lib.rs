@@ -22,7 +22,7 @@ mod tls;
 
 pub use auth::Authority;
 pub use dispatch::{Operation, Request};
-pub use problem::{PROBLEM, Problem};
+pub use problem::{PROBLEM, Problem, VersionMismatch};
 pub use reply::{Answer, answer};
 pub use server::{Server, Settings};
 pub use tls::Tls;

@@ -19,9 +19,21 @@ pub struct Problem {
     pub detail: String,
     /// Whether the same request succeeds with `force=true`.
     pub forceable: bool,
+    /// The version that a conditional change expected, and the present one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<Box<VersionMismatch>>,
     /// The properties in which an existing thing of that name differs from the request.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub differs: Vec<String>,
+}
+
+/// The object of a conditional change, and its present version.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct VersionMismatch {
+    /// The kind of object, such as `volume`.
+    pub kind: String,
+    pub name: String,
+    pub current: String,
 }
 
 impl Problem {
@@ -33,6 +45,7 @@ impl Problem {
             status: status.as_u16(),
             detail: detail.into(),
             forceable: false,
+            version: None,
             differs: Vec::new(),
         }
     }
@@ -44,19 +57,19 @@ impl Problem {
 
     /// The thing has another version than the request is for.
     pub fn stale(detail: impl Into<String>) -> Self {
-        let (status, title) = (StatusCode::PRECONDITION_FAILED, "It has changed meanwhile");
+        let (status, title) = (StatusCode::PRECONDITION_FAILED, "The object has changed");
         Self::new(status, "version", title, detail)
     }
 
     /// There is nothing at this path.
     pub fn no_such_path(path: &str) -> Self {
-        let detail = format!("there is nothing at {path}; /openapi.json says what there is");
+        let detail = format!("there is nothing at {path}: /openapi.json lists all paths");
         Self::new(StatusCode::NOT_FOUND, "not-found", "Not found", detail)
     }
 
     /// A bound on simultaneous work is reached.
     pub fn too_many(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::TOO_MANY_REQUESTS, "too-many", "Too much at once", detail)
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "too-many", "Too many requests", detail)
     }
 
     /// The request has no valid token.

@@ -35,6 +35,7 @@ pub(super) fn ci() -> anyhow::Result<Vec<Step>> {
         with_binary("pages", "pages", 32)?,
         with_binary("docs", "docs", 32)?,
         with_binary("interop", "interop", 20)?,
+        with_binary("generators", "generators", 8)?,
         with_binary("crash", "crash --smb --rounds 3", 10)?.never_again(),
         with_binary("power cut on ext4", "guest power-cut --smb --fs ext4 --rounds 1", 15)?
             .after(&[IMAGE])

@@ -123,7 +123,7 @@ fn phrases(text: &str) -> Vec<(usize, &'static str)> {
 }
 
 fn follows(mut text: &str, words: &str) -> bool {
-    for word in words.split(' ') {
+    for word in words.split(' ').filter(|word| !word.is_empty()) {
         let trimmed = text.trim_start();
         let Some(rest) = trimmed.strip_prefix(word).filter(|_| trimmed.len() < text.len()) else {
             return false;
@@ -178,6 +178,7 @@ mod tests {
         assert_eq!(found("a/tests/a.rs", &format!("let a = \"{phrase}\";")), [""; 0]);
         assert_eq!(found(concat!("do", "cs/internals/a.md"), phrase).len(), 1);
         assert_eq!(found("a.rs", &format!("// th{phrase}")), [""; 0]);
+        assert_eq!(found("a.rs", &format!("// {} asks, {}ver", PHRASES[0], PHRASES[0])).len(), 1);
     }
 
     #[test]

@@ -7,7 +7,7 @@ mod users;
 pub use transport::{Error, Result, Target};
 
 use crate::model::{
-    Client as Connected, Level, LevelLimits, LevelQuery, MountTargets, NewPool, NewToken, NewVolume, Nfs,
+    ConnectedClient, Level, LevelLimits, LevelQuery, MountTargets, NewPool, NewToken, NewVolume, Nfs,
     Operation, Page, Pool, PoolPatch, Rules, Secret, Smb, Stats, Token, Version, Volume, VolumePatch,
     Warning,
 };
@@ -194,7 +194,7 @@ impl Client {
     }
 
     /// Connected clients.
-    pub fn clients(&self) -> Result<Vec<Connected>> {
+    pub fn clients(&self) -> Result<Vec<ConnectedClient>> {
         self.all(&Request::get("/v1/clients"))
     }
 

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 /// A connected machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Client {
+pub struct ConnectedClient {
+    /// The address of the machine.
     pub address: String,
     /// Connections; a mount with `nconnect` has several.
     pub connections: u64,
@@ -22,7 +23,7 @@ pub struct Client {
     pub endpoints: Vec<ReachedEndpoint>,
     /// Volumes that it has used.
     pub volumes: Vec<UsedVolume>,
-    /// NFSv4 clients on the machine: all mounts of one kernel are one. They stay for a while after the last connection.
+    /// NFSv4 clients on the machine: all mounts of one kernel are one client. They remain for a while after the last connection.
     pub nfs4_clients: Vec<Nfs4Client>,
 }
 
@@ -37,7 +38,7 @@ pub struct Nfs4Client {
     pub sessions: u64,
     /// Slots for simultaneous requests, in all sessions.
     pub slots: u64,
-    /// Open files, each counted as often as it is open.
+    /// Open files. A file that is open twice counts twice.
     pub open_files: u64,
     /// Locked byte ranges.
     pub locked_ranges: u64,
@@ -52,6 +53,7 @@ pub struct Nfs4Client {
 pub struct ReachedEndpoint {
     /// The address.
     pub address: String,
+    /// Connections at it.
     pub connections: u64,
 }
 
@@ -60,5 +62,6 @@ pub struct ReachedEndpoint {
 pub struct UsedVolume {
     /// The volume.
     pub name: String,
+    /// Connections that use it.
     pub connections: u64,
 }

@@ -12,11 +12,12 @@ use serde::{Deserialize, Serialize};
 pub struct Level {
     /// Provider and level.
     pub name: LevelName,
-    /// Older names that are still read.
+    /// Older names that the service still accepts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub aliases: Vec<String>,
+    /// The provider.
     pub provider: Provider,
-    /// For people.
+    /// The name for people.
     pub title: String,
     /// The owner of its limits.
     pub owner: Owner,
@@ -37,9 +38,9 @@ pub struct Level {
     pub qos: Vec<Qos>,
     /// The protocols.
     pub protocols: Vec<Protocol>,
-    /// Whether one volume may be served over SMB and NFS together.
+    /// Whether one volume may have SMB and NFS together.
     pub smb_with_nfs: bool,
-    /// Which settings it knows.
+    /// Settings that it accepts.
     pub settable: Settable,
     /// Volumes in a pool, at most.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -68,7 +69,7 @@ pub struct Range {
     pub step_bytes: u64,
 }
 
-/// Which settings a level knows; the others are refused.
+/// Settings that a level accepts. The service refuses others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Settable {
     /// The pool's throughput.
@@ -139,7 +140,7 @@ pub struct LevelQuery {
     pub scale_thousandths: Option<u32>,
 }
 
-/// A level, and what a pool and a volume of it may do.
+/// A level, and the limits of a pool and a volume of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LevelLimits {
     /// The level.

@@ -38,12 +38,12 @@ pub struct Limits {
     pub total: Ceilings,
     /// For each client.
     pub per_client: Ceilings,
-    /// The most connected clients; unlimited if left out. Shown, not enforced.
+    /// The maximum number of connected clients; unlimited if left out. Shown, not enforced.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clients_max: Option<u32>,
     /// The cost of a write in the limit for reads and writes together, in thousandths of a read.
     pub write_cost_thousandths: u32,
-    /// The published curve that holds besides.
+    /// A published curve that also applies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shape: Option<Shaping>,
     /// Origins of the figures.
@@ -53,7 +53,7 @@ pub struct Limits {
 /// The origin of one figure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Origin {
-    /// Which figure.
+    /// The figure.
     pub what: String,
     /// The formula, for people.
     pub formula: String,

@@ -25,14 +25,14 @@ mod warning;
 mod words;
 
 pub use crate::bounds::*;
-pub use client::{Client, Nfs4Client, ReachedEndpoint, UsedVolume};
+pub use client::{ConnectedClient, Nfs4Client, ReachedEndpoint, UsedVolume};
 pub use level::{Level, LevelLimits, LevelQuery, Range, Settable};
 pub use limits::{Ceilings, Limits, Origin};
 pub use nfs::{MountTarget, MountTargets, Nfs, V3Locks};
 pub use operation::Operation;
 pub use page::{Page, PageQuery};
 pub use pool::{LabelsPatch, NewPool, Pool, PoolPatch};
-pub use problem::Problem;
+pub use problem::{Problem, VersionMismatch};
 pub use rule::{Access, Protection, Rule, Rules, Squash};
 pub use settings::{Declared, Merge, PoolSettings, Shaping, VolumeSettings};
 pub use share::SmbSettings;
@@ -80,7 +80,7 @@ where
 {
     let number = T::deserialize(from)?;
     if number == T::default() {
-        return Err(serde::de::Error::custom("0; allowed: 1 and more"));
+        return Err(serde::de::Error::custom("is 0; allowed: a whole number of 1 or more"));
     }
     Ok(number)
 }

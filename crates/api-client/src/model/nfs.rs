@@ -4,7 +4,7 @@ use super::Protocol;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// NFS, as this service serves it.
+/// The state of NFS.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Nfs {
     /// The service's own address and port; volumes can have further endpoints.
@@ -15,13 +15,13 @@ pub struct Nfs {
     pub v3_locks: V3Locks,
 }
 
-/// Whether clients of version 3 can reach locks. They look for the lock manager (NLM) at the port mapper on port 111 of the
-/// address that they have mounted from, and nowhere else.
+/// Whether clients of version 3 can reach locks. They ask the port mapper for the lock manager (NLM), on port 111 of the address
+/// that they mount from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct V3Locks {
-    /// Whether they can.
+    /// Whether clients can reach locks.
     pub reachable: bool,
-    /// Why not, if they cannot: mount with `nolock` then.
+    /// The reason if they cannot. Then mount with `nolock`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -38,13 +38,13 @@ pub struct MountTargets {
 pub struct MountTarget {
     /// The protocol.
     pub protocol: Protocol,
-    /// The address; left out if it is any of this machine.
+    /// The address; left out if any address of the machine works.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
     /// The path; of SMB, the name of the share behind a `/`.
     pub path: String,
     /// For `mount -o`, of the type `nfs` or, for SMB, `cifs`.
     pub options: String,
-    /// Whether clients that mount so lock files for each other. With `nolock` their locks are their own.
+    /// Whether clients with these options share locks. With `nolock`, each client has its own locks.
     pub locks: bool,
 }

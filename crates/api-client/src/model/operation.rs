@@ -7,26 +7,26 @@ use serde::{Deserialize, Serialize};
 /// The record of one change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Operation {
-    /// Number: later operations have greater ones.
+    /// Number. Later operations have greater numbers.
     pub id: u64,
-    /// The name of the token that asked for it, or `plimsoll`.
+    /// The name of the token that requested it, or `plimsoll`.
     pub actor: String,
     /// `create`, `update` or `delete`.
     pub verb: String,
     /// The kind of object: `pool`, `volume`, `user`, `group`, `token`.
     pub kind: String,
-    /// The thing's name.
+    /// The object's name.
     pub name: String,
-    /// The change in words. Empty where the verb says it all.
+    /// The change in words; empty if the verb says everything.
     pub detail: String,
-    /// When it began.
+    /// The time of its start.
     pub started: Timestamp,
-    /// When it ended.
+    /// The time of its end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<Timestamp>,
     /// `running`, `succeeded` or `failed`.
     pub outcome: String,
-    /// Why it failed.
+    /// The reason of a failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

@@ -7,26 +7,32 @@ use serde::{Deserialize, Serialize};
 /// Capacity at a service level, shared by volumes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Pool {
+    /// Name.
     pub name: String,
+    /// Service level.
     pub level: LevelName,
     /// Capacity that its volumes share.
     pub size_bytes: u64,
     /// Settings that its level permits.
     pub settings: PoolSettings,
-    /// Text attached to it.
+    /// Your own keys and values.
     pub labels: Labels,
-    /// When it was made.
+    /// The time of its creation.
     pub created: Timestamp,
-    /// When it was last changed.
+    /// The time of its last change.
     pub changed: Timestamp,
+    /// The version of this state, as in the `ETag`. Between quotation marks it is a tag for `If-Match`.
+    pub version: String,
 }
 
 /// A pool to create.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewPool {
+    /// Name.
     #[schemars(length(min = 1, max = 255), regex(pattern = NAME), example = &"engineering")]
     pub name: String,
+    /// Service level.
     pub level: LevelName,
     /// Capacity that its volumes share.
     #[serde(deserialize_with = "super::positive")]
@@ -35,29 +41,29 @@ pub struct NewPool {
     /// Settings that its level permits.
     #[serde(default)]
     pub settings: PoolSettings,
-    /// Text attached to it.
+    /// Your own keys and values.
     #[serde(default)]
     #[schemars(schema_with = "super::labels")]
     pub labels: Labels,
 }
 
-/// Changes of a pool. Properties that are left out stay.
+/// Changes of a pool. Omitted properties keep their values.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PoolPatch {
-    /// Another service level.
+    /// New service level.
     #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "LevelName")]
     pub level: Option<LevelName>,
-    /// Another size.
+    /// New size.
     #[serde(default, deserialize_with = "super::present_positive", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1))]
     pub size_bytes: Option<u64>,
-    /// Other settings; `null` unsets one.
+    /// New settings; `null` unsets one.
     #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "PoolSettings")]
     pub settings: Option<Merge<PoolSettings>>,
-    /// Other labels; `null` removes one.
+    /// New labels; `null` removes one.
     #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "std::collections::BTreeMap<String, Option<String>>")]
     pub labels: Option<LabelsPatch>,

@@ -19,9 +19,23 @@ pub struct Problem {
     /// Whether the same request succeeds with `force=true`.
     #[serde(default)]
     pub forceable: bool,
+    /// The present version, if the change expected another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<Box<VersionMismatch>>,
     /// The properties in which an existing object of that name differs from the request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub differs: Vec<String>,
+}
+
+/// The object of a conditional change, and its present version.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct VersionMismatch {
+    /// The kind of object, such as `volume`.
+    pub kind: String,
+    /// The name of the object.
+    pub name: String,
+    /// The present version.
+    pub current: String,
 }
 
 impl std::fmt::Display for Problem {

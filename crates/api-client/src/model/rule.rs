@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 words! {
     /// Access of clients.
     Access {
-        /// Read and write, as far as the files' permissions go.
+        /// Read and write, within the files' permissions.
         ReadWrite = "read-write",
         /// Read.
         ReadOnly = "read-only",
-        /// Nothing, not even mount, whatever later rules say.
+        /// No access and no mount; later rules do not apply.
         NoAccess = "no-access",
     }
 
@@ -30,9 +30,9 @@ words! {
     Protection {
         /// None needed.
         Plain = "any",
-        /// By TLS (RFC 9289).
+        /// TLS (RFC 9289).
         Encrypted = "tls",
-        /// By TLS, with a certificate of the client's that the service trusts.
+        /// TLS, with a client certificate that the service trusts.
         Verified = "mtls",
     }
 }
@@ -45,24 +45,25 @@ pub struct Rule {
     #[schemars(length(min = 1), inner(regex(pattern = "^[0-9A-Za-z._:/-]+$"), length(max = 255)))]
     #[schemars(example = CLIENTS_EXAMPLE)]
     pub clients: Vec<String>,
+    /// The access of these clients.
     #[serde(default = "read_write")]
     pub access: Access,
-    /// Identities that the anonymous user replaces: none if left out, as at the providers. Root of these clients is then root here.
+    /// Identities that the anonymous user replaces; none if left out, so root of these clients is root here.
     #[serde(default = "nobody_squashed")]
     pub squash: Squash,
     /// The user that squashed callers become.
     #[serde(default = "nobody")]
     #[schemars(range(max = super::ID_MAX))]
     pub anonymous_uid: u32,
-    /// Their group.
+    /// The group that squashed callers get.
     #[serde(default = "nobody")]
     #[schemars(range(max = super::ID_MAX))]
     pub anonymous_gid: u32,
-    /// Protocols.
+    /// Protocols that the rule is for.
     #[serde(default = "all_protocols", deserialize_with = "super::words::protocols")]
     #[schemars(length(min = 1, max = PROTOCOLS_MAX), extend("uniqueItems" = true))]
     pub protocols: Vec<Protocol>,
-    /// The protection that their connections need. Calls with less protection are refused, whatever later rules say.
+    /// The protection that their connections need. The service refuses calls with less; later rules do not apply.
     #[serde(default = "unprotected")]
     pub xprtsec: Protection,
 }

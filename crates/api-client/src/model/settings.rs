@@ -1,13 +1,14 @@
 //! Settings of pools and volumes, as far as the level permits them.
 
 use super::{Ceilings, ProfileName, Qos, ShapeName};
+use crate::json;
 use envelope::{BytesPerSecond, ProvisionedIops};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 use std::marker::PhantomData;
 
-/// Settings of a pool. Settings that the level does not have are refused.
+/// Settings of a pool. The service refuses settings that the level does not have.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PoolSettings {
@@ -34,7 +35,7 @@ pub struct PoolSettings {
     pub profile: Option<ProfileName>,
 }
 
-/// Settings of a volume. Settings that the level does not have are refused.
+/// Settings of a volume. The service refuses settings that the level does not have.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VolumeSettings {
@@ -50,7 +51,7 @@ pub struct VolumeSettings {
     /// A variant of the level's figures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<ProfileName>,
-    /// The published curve that it follows besides, at any level.
+    /// A published curve that it also follows, at any level.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shape: Option<Shaping>,
 }
@@ -65,7 +66,7 @@ pub struct Declared {
     /// For each client.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_client: Option<Ceilings>,
-    /// The most clients. Shown, not enforced.
+    /// The maximum number of clients. Shown, not enforced.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clients_max: Option<u32>,
 }
@@ -113,10 +114,10 @@ impl<T: Serialize + DeserializeOwned> Merge<T> {
     }
 
     /// Returns `now` after the change.
-    pub fn applied(&self, now: &T) -> serde_json::Result<T> {
-        let mut merged = serde_json::to_value(now)?;
+    pub fn applied(&self, now: &T) -> Result<T, json::Error> {
+        let mut merged = serde_json::to_value(now).map_err(serde::de::Error::custom)?;
         merge(&mut merged, &self.patch);
-        crate::json::from_value(merged)
+        json::from_value(merged)
     }
 }
 
@@ -143,7 +144,7 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for Merge<T> {
     /// A change that would not be a `T` by itself is none: it would name unknown properties.
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let patch = Value::Object(Map::deserialize(from)?);
-        crate::json::from_value::<T>(patch.clone()).map_err(serde::de::Error::custom)?;
+        json::from_value::<T>(patch.clone()).map_err(|error| serde::de::Error::custom(error.nested()))?;
         Ok(Self { patch, of: PhantomData })
     }
 }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// SMB, as this service serves it.
+/// The state of SMB.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Smb {
     /// Address and port. Left out if SMB is not served.
@@ -11,10 +11,10 @@ pub struct Smb {
     pub address: Option<String>,
     /// Connections now.
     pub connections: u64,
-    /// Users who are logged in, each as often as they are.
+    /// Sessions of users. A user that logs in twice has two.
     pub sessions: u64,
     /// Files and pipes that are open.
     pub open_files: u64,
-    /// Logins that were refused since the start.
+    /// Refused logins since the start of the service.
     pub refused_logins: u64,
 }

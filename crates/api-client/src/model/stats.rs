@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 pub struct Stats {
     /// The volume.
     pub volume: String,
-    /// When this was counted.
+    /// The time of these counters.
     pub at: Timestamp,
     /// Capacity.
     pub size_bytes: u64,
     /// Space in use.
     pub used_bytes: u64,
-    /// Files, directories and all other objects in it.
+    /// Files, directories and other objects in it.
     pub used_files: u64,
     /// Reads of data.
     pub read: Counted,
@@ -38,9 +38,9 @@ pub struct Stats {
 pub struct EndpointStats {
     /// The address.
     pub address: String,
-    /// Connections there that had an answer from the volume in the last ten seconds.
+    /// Connections at it with a reply from the volume in the last ten seconds.
     pub connections: u64,
-    /// Why the volume is not served there, if it is not.
+    /// The reason if the address does not serve the volume.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
 }
@@ -52,11 +52,11 @@ pub struct Counted {
     pub operations: u64,
     /// Bytes of data.
     pub bytes: u64,
-    /// The sum of the operations' times, from when the call was received to when its reply was sent.
+    /// The sum of the operations' times, from the arrival of the call to the end of its reply.
     pub time_ns: u64,
     /// Operations by their time; the last interval has no end. Intervals without operations are left out.
     pub intervals: Vec<Interval>,
-    /// Calls that had to wait for a limit.
+    /// Calls delayed by a limit.
     pub throttled_calls: u64,
     /// The sum of their waiting times.
     pub throttled_ns: u64,
@@ -68,5 +68,6 @@ pub struct Interval {
     /// The longest time; the shortest is half of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub up_to_us: Option<u64>,
+    /// Their number.
     pub operations: u64,
 }

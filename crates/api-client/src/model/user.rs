@@ -5,28 +5,30 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 
-/// A user who logs in with a password (SMB).
+/// A user that logs in with a password (SMB).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct User {
     /// Name. Case does not distinguish users.
     pub name: String,
     /// Uid, the owner of files.
     pub uid: u32,
-    /// The number of its primary group, which may be one of the clients' own.
+    /// Gid of its primary group. The service need not know the group.
     pub gid: u32,
     /// Further names of the user on Windows.
     pub windows_names: Vec<String>,
-    /// The groups that it is in, by name.
+    /// The groups that contain it, by name.
     pub groups: Vec<String>,
-    /// Whether it has a password. Without one it cannot log in. The password itself is never shown.
+    /// Whether it has a password. Without one it cannot log in.
     pub has_password: bool,
-    /// When it was made.
+    /// The time of its creation.
     pub created: Timestamp,
-    /// When it was last changed.
+    /// The time of its last change.
     pub changed: Timestamp,
+    /// The version of this state, as in the `ETag`. Between quotation marks it is a tag for `If-Match`.
+    pub version: String,
 }
 
-/// A password. It is in no reply.
+/// A password. No reply contains it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 #[schemars(extend("writeOnly" = true))]
@@ -46,7 +48,7 @@ pub struct NewUser {
     #[serde(deserialize_with = "account_id")]
     #[schemars(range(min = 1, max = ACCOUNT_ID_MAX), example = 1000)]
     pub uid: u32,
-    /// The number of its primary group. That of the user if left out.
+    /// Gid of its primary group; the uid if left out.
     #[serde(default, deserialize_with = "primary_group", skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = ACCOUNT_ID_MAX))]
     pub gid: Option<u32>,
@@ -59,19 +61,19 @@ pub struct NewUser {
     pub password: Option<Password>,
 }
 
-/// Changes of a user. Properties that are left out stay.
+/// Changes of a user. Omitted properties keep their values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UserPatch {
-    /// Another primary group.
+    /// Gid of the new primary group.
     #[serde(default, deserialize_with = "present_group", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u32", range(max = ACCOUNT_ID_MAX))]
     pub gid: Option<u32>,
-    /// Other Windows names, all of them.
+    /// New list of Windows names.
     #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Vec<String>", length(max = WINDOWS_NAMES_MAX))]
     pub windows_names: Option<Vec<String>>,
-    /// Another password; `null` takes it away, and the user cannot log in.
+    /// New password. `null` removes it; then the user cannot log in.
     #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Password>")]
     pub password: Option<Option<Password>>,
@@ -84,12 +86,14 @@ pub struct Group {
     pub name: String,
     /// Gid, the group of files.
     pub gid: u32,
-    /// The users in it, by name. Those whose primary group has its number are not listed.
+    /// The users in it, by name. The list lacks users whose primary group it is.
     pub members: Vec<String>,
-    /// When it was made.
+    /// The time of its creation.
     pub created: Timestamp,
-    /// When it was last changed.
+    /// The time of its last change.
     pub changed: Timestamp,
+    /// The version of this state, as in the `ETag`. Between quotation marks it is a tag for `If-Match`.
+    pub version: String,
 }
 
 /// A group to create.
@@ -139,7 +143,7 @@ fn present_group<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::E
 
 fn at_most_all<E: serde::de::Error>(number: u32) -> Result<u32, E> {
     if number > ACCOUNT_ID_MAX {
-        return Err(E::custom(format!("{number}; allowed: at most {ACCOUNT_ID_MAX}")));
+        return Err(E::custom(format!("is {number}; allowed: at most {ACCOUNT_ID_MAX}")));
     }
     Ok(number)
 }

@@ -22,7 +22,7 @@ words! {
     SecurityStyle {
         /// Mode bits, owner and group, for every protocol.
         Unix = "unix",
-        /// Access control lists as Windows has them, for every protocol. NFS shows mode bits, and does not change them.
+        /// Windows access control lists, for every protocol. NFS shows mode bits and does not change them.
         Ntfs = "ntfs",
     }
 
@@ -42,6 +42,7 @@ words! {
 /// A volume: files that clients mount.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Volume {
+    /// Name.
     pub name: String,
     /// Volume id in hexadecimal: part of every file handle.
     pub id: String,
@@ -62,7 +63,7 @@ pub struct Volume {
     pub protocols: Vec<Protocol>,
     /// Settings as an SMB share.
     pub smb: SmbSettings,
-    /// Mode and owner that its root directory got.
+    /// Mode and owner that its root directory had at first.
     pub root: Root,
     /// The durability of acknowledged changes.
     pub durability: Durability,
@@ -70,22 +71,25 @@ pub struct Volume {
     pub security_style: SecurityStyle,
     /// Export rules; the first rule that matches decides.
     pub rules: Vec<Rule>,
-    /// Addresses at which it is served besides the service's own.
+    /// Addresses that serve it in addition to the service's own address.
     pub endpoints: Vec<String>,
-    /// Text attached to it.
+    /// Your own keys and values.
     pub labels: Labels,
     /// The state of its last change.
     pub state: State,
-    /// When it was made.
+    /// The time of its creation.
     pub created: Timestamp,
-    /// When it was last changed.
+    /// The time of its last change.
     pub changed: Timestamp,
+    /// The version of this state, as in the `ETag`. Between quotation marks it is a tag for `If-Match`.
+    pub version: String,
 }
 
 /// A volume to create.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewVolume {
+    /// Name.
     #[schemars(length(min = 1, max = 255), regex(pattern = NAME), example = &"tools")]
     pub name: String,
     /// The pool whose capacity it takes.
@@ -105,7 +109,7 @@ pub struct NewVolume {
     /// Settings that its level permits.
     #[serde(default)]
     pub settings: VolumeSettings,
-    /// Protocols; if left out, NFSv3 and the latest NFSv4 that its level has. One that the service does not serve is refused.
+    /// Protocols; if left out, NFSv3 and the latest NFSv4 that its level has. The service refuses protocols that it does not serve.
     #[serde(
         default,
         deserialize_with = "super::words::present_protocols",
@@ -117,8 +121,8 @@ pub struct NewVolume {
     #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "SmbSettings")]
     pub smb: Option<SmbSettings>,
-    /// Mode and owner of its root directory. If left out, that of root, with its provider's mode: 0770 at the levels of Azure
-    /// NetApp Files and Google Cloud NetApp Volumes, 0755 at those of Filestore and of Plimsoll.
+    /// Mode and owner of its root directory. By default root owns it, with the provider's mode: 0770 for Azure NetApp Files and
+    /// Google Cloud NetApp Volumes, 0755 for Filestore and Plimsoll.
     #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Root")]
     pub root: Option<Root>,
@@ -134,42 +138,42 @@ pub struct NewVolume {
     #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Vec<Rule>", length(max = RULES_MAX))]
     pub rules: Option<Vec<Rule>>,
-    /// Addresses at which it is served besides the service's own, where all volumes are; none if left out. One that this
-    /// machine does not have is a warning, and served as soon as it has.
+    /// Addresses that serve it in addition to the service's own address; none if left out. An address that the machine lacks
+    /// causes a warning. It works as soon as the machine has it.
     #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "endpoints_schema")]
     pub endpoints: Option<Vec<String>>,
-    /// Text attached to it.
+    /// Your own keys and values.
     #[serde(default)]
     #[schemars(schema_with = "super::labels")]
     pub labels: Labels,
 }
 
-/// Changes of a volume. Properties that are left out stay.
+/// Changes of a volume. Omitted properties keep their values.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VolumePatch {
-    /// Another pool, perhaps of another level.
+    /// New pool, possibly of another level.
     #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(min = 1, max = 255), regex(pattern = NAME))]
     pub pool: Option<String>,
-    /// Another size.
+    /// New size.
     #[serde(default, deserialize_with = "super::present_positive", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1))]
     pub size_bytes: Option<u64>,
-    /// Another last part of the path. Clients keep what they have mounted.
+    /// New last part of the path. Existing mounts continue to work.
     #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(min = 1, max = 255), regex(pattern = NAME))]
     pub share: Option<String>,
-    /// Another level of its own; `null` for that of its pool.
+    /// New level of its own; `null` selects the level of its pool.
     #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<LevelName>")]
     pub level: Option<Option<LevelName>>,
-    /// Other settings; `null` unsets one.
+    /// New settings; `null` unsets one.
     #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "VolumeSettings")]
     pub settings: Option<Merge<VolumeSettings>>,
-    /// Other protocols, all of them.
+    /// New list of protocols.
     #[serde(
         default,
         deserialize_with = "super::words::present_protocols",
@@ -177,23 +181,23 @@ pub struct VolumePatch {
     )]
     #[schemars(with = "Vec<Protocol>", length(min = 1, max = PROTOCOLS_MAX), extend("uniqueItems" = true))]
     pub protocols: Option<Vec<Protocol>>,
-    /// Other settings as a share of SMB; `null` makes one the default.
+    /// New settings as an SMB share; `null` restores a default.
     #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "SmbSettings")]
     pub smb: Option<Merge<SmbSettings>>,
-    /// Another mode and owner of the root directory.
+    /// New mode and owner of the root directory.
     #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Root")]
     pub root: Option<Root>,
-    /// Other rules, all of them.
+    /// New list of rules.
     #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Vec<Rule>", length(max = RULES_MAX))]
     pub rules: Option<Vec<Rule>>,
-    /// Other endpoints, all of them.
+    /// New list of endpoints.
     #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "endpoints_schema")]
     pub endpoints: Option<Vec<String>>,
-    /// Other labels; `null` removes one.
+    /// New labels; `null` removes one.
     #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "LabelsPatch")]
     pub labels: Option<LabelsPatch>,

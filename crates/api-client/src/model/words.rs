@@ -177,9 +177,12 @@ pub const PROTOCOLS: [Protocol; PROTOCOLS_MAX] =
 /// A set of protocols: some, each once.
 pub(crate) fn protocols<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Protocol>, D::Error> {
     let protocols = Vec::<Protocol>::deserialize(from)?;
-    let is_twice = |(place, protocol)| protocols[..place].contains(protocol);
-    if protocols.is_empty() || protocols.iter().enumerate().any(is_twice) {
-        return Err(serde::de::Error::custom("the protocols; allowed: one or more, each once"));
+    let is_twice = |(place, protocol): &(usize, &Protocol)| protocols[..*place].contains(protocol);
+    if protocols.is_empty() {
+        return Err(serde::de::Error::custom("is an empty array; allowed: one protocol or more"));
+    }
+    if let Some((_, twice)) = protocols.iter().enumerate().find(is_twice) {
+        return Err(serde::de::Error::custom(format!("has {twice} twice; allowed: each protocol once")));
     }
     Ok(protocols)
 }

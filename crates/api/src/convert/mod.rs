@@ -36,6 +36,11 @@ pub trait FromBody<B>: Sized {
     fn from_body(body: B) -> Result<Self, Error>;
 }
 
+/// Names a version of an object, not of an earlier object with the same name.
+pub(crate) fn version_text(version: u64, created_ms: u64) -> String {
+    format!("{version}-{created_ms:x}")
+}
+
 /// A word of a body, and the value it stands for.
 pub trait ToValue {
     type Value;

@@ -1,7 +1,7 @@
 //! Pools.
 
 use super::settings::merged;
-use super::{FromBody, ToBody};
+use super::{FromBody, ToBody, version_text};
 use api_client::model::{
     Labels, LabelsPatch, LevelName, Merge, NewPool, Pool, PoolPatch, PoolSettings, Timestamp,
 };
@@ -20,6 +20,7 @@ impl ToBody for control::Pool {
             labels: self.labels.clone(),
             created: Timestamp::from_ms(self.created_ms),
             changed: Timestamp::from_ms(self.changed_ms),
+            version: version_text(self.version, self.created_ms),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Users and groups.
 
-use super::{FromBody, ToBody};
+use super::{FromBody, ToBody, version_text};
 use api_client::model::{Group, NewGroup, NewUser, Password, Timestamp, User, UserPatch};
 use control::{Error, UserChange, WindowsName, account_name, password, windows_name};
 
@@ -17,6 +17,7 @@ impl ToBody for control::User {
             has_password: self.has_password,
             created: Timestamp::from_ms(self.created_ms),
             changed: Timestamp::from_ms(self.changed_ms),
+            version: version_text(self.version, self.created_ms),
         }
     }
 }
@@ -31,6 +32,7 @@ impl ToBody for control::Group {
             members: texts(&self.members),
             created: Timestamp::from_ms(self.created_ms),
             changed: Timestamp::from_ms(self.changed_ms),
+            version: version_text(self.version, self.created_ms),
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::pool::relabeled;
 use super::settings::merged;
 use super::words::{protocols_of, to_protocols};
-use super::{FromBody, ToBody, ToValue};
+use super::{FromBody, ToBody, ToValue, version_text};
 use api_client::model::{
     LevelName, Merge, NewVolume, Root, Rule, SmbSettings, Timestamp, Volume, VolumePatch, VolumeSettings,
 };
@@ -35,6 +35,7 @@ impl ToBody for control::Volume {
             state: self.state.to_body(),
             created: Timestamp::from_ms(self.created_ms),
             changed: Timestamp::from_ms(self.changed_ms),
+            version: version_text(self.version, self.created_ms),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The text format: families of samples.
 
+use super::families::Declaration;
 use std::fmt::{Display, Write};
 
 /// The media type of the format.
@@ -12,29 +13,18 @@ pub(crate) struct Document(String);
 /// A family: samples of one name.
 pub(crate) struct Family<'d> {
     text: &'d mut String,
-    name: &'static str,
+    of: &'static Declaration,
 }
 
 /// Nanoseconds that are written as seconds, without rounding.
 pub(crate) struct Seconds(pub(crate) u64);
 
 impl Document {
-    pub(crate) fn counter(&mut self, name: &'static str, help: &str) -> Family<'_> {
-        self.family(name, "counter", help)
-    }
-
-    pub(crate) fn gauge(&mut self, name: &'static str, help: &str) -> Family<'_> {
-        self.family(name, "gauge", help)
-    }
-
-    pub(crate) fn histogram(&mut self, name: &'static str, help: &str) -> Family<'_> {
-        self.family(name, "histogram", help)
-    }
-
-    fn family(&mut self, name: &'static str, kind: &str, help: &str) -> Family<'_> {
+    pub(crate) fn family(&mut self, of: &'static Declaration) -> Family<'_> {
+        let Declaration { name, kind, help, .. } = of;
         self.line(format_args!("# HELP {name} {help}"));
         self.line(format_args!("# TYPE {name} {kind}"));
-        Family { text: &mut self.0, name }
+        Family { text: &mut self.0, of }
     }
 
     fn line(&mut self, line: std::fmt::Arguments<'_>) {
@@ -55,7 +45,16 @@ impl Family<'_> {
 
     /// A sample of a part of the family, as `_bucket` is of a histogram.
     pub(crate) fn suffixed(&mut self, suffix: &str, labels: &[(&str, &str)], value: impl Display) {
-        self.text.push_str(self.name);
+        debug_assert!(
+            labels.iter().map(|(name, _)| *name).filter(|name| *name != "le").eq(self
+                .of
+                .labels
+                .iter()
+                .copied()),
+            "{}: {labels:?}",
+            self.of.name
+        );
+        self.text.push_str(self.of.name);
         self.text.push_str(suffix);
         for (place, (label, value)) in labels.iter().enumerate() {
             let before = if place == 0 { '{' } else { ',' };
@@ -92,14 +91,32 @@ mod tests {
     use super::*;
     use api_client::{Sample, Samples};
 
+    const OPERATIONS: &Declaration = &Declaration {
+        name: "a_total",
+        kind: "counter",
+        labels: &["volume", "direction"],
+        unit: "",
+        help: "Things.",
+    };
+    const TOTAL: &Declaration = &Declaration {
+        name: "c_total",
+        kind: "counter",
+        labels: &[],
+        unit: "",
+        help: "Things, {like=\"these\"} 5.",
+    };
+    const TIMES: &Declaration =
+        &Declaration { name: "b", kind: "histogram", labels: &[], unit: "", help: "More." };
+    const GAUGE: &Declaration =
+        &Declaration { name: "d", kind: "gauge", labels: &["volume", "direction"], unit: "", help: "More." };
+
     #[test]
     fn samples_are_written_as_the_format_wants_them() {
         let mut document = Document::default();
-        let mut family = document.counter("a_total", "Things.");
-        family.sample(&[], 7);
+        let mut family = document.family(OPERATIONS);
         family.sample(&[("volume", "a\"b\\c\nd"), ("direction", "read")], Seconds(1_500_000_001));
-        document.histogram("b", "More.").suffixed("_bucket", &[("le", "+Inf")], 0);
-        let expected = "# HELP a_total Things.\n# TYPE a_total counter\na_total 7\n\
+        document.family(TIMES).suffixed("_bucket", &[("le", "+Inf")], 0);
+        let expected = "# HELP a_total Things.\n# TYPE a_total counter\n\
                         a_total{volume=\"a\\\"b\\\\c\\nd\",direction=\"read\"} 1.500000001\n\
                         # HELP b More.\n# TYPE b histogram\nb_bucket{le=\"+Inf\"} 0\n";
         assert_eq!(document.finish(), expected);
@@ -109,23 +126,23 @@ mod tests {
     fn written_samples_are_read_back() {
         let strange = "a\"b\\c\nd},e=\"ü";
         let mut document = Document::default();
-        document.counter("a_total", "Things, {like=\"these\"} 5.").sample(&[], u64::MAX >> 11);
-        let mut family = document.gauge("b", "More.");
+        document.family(TOTAL).sample(&[], u64::MAX >> 11);
+        let mut family = document.family(GAUGE);
         family.sample(&[("volume", strange), ("direction", "read")], Seconds(1_500_000_001));
         family.sample(&[("volume", "v"), ("direction", "read")], 2);
         family.sample(&[("volume", "v"), ("direction", "write")], 3);
-        document.histogram("c", "Last.").suffixed("_bucket", &[("le", "+Inf")], "+Inf");
+        document.family(TIMES).suffixed("_bucket", &[("le", "+Inf")], "+Inf");
         let samples: Samples = document.finish().parse().unwrap();
         let own = |name: &str| name.to_owned();
         let labels = vec![(own("volume"), own(strange)), (own("direction"), own("read"))];
         assert_eq!(
-            *samples.of("b", &[]).next().unwrap(),
-            Sample { name: own("b"), labels, value: 1.500_000_001 }
+            *samples.of("d", &[]).next().unwrap(),
+            Sample { name: own("d"), labels, value: 1.500_000_001 }
         );
-        assert_eq!(samples.sum("a_total", &[]), Some(9_007_199_254_740_991.0));
-        assert_eq!(samples.sum("b", &[("volume", "v")]), Some(5.0));
-        assert_eq!(samples.sum("b", &[("direction", "write"), ("volume", "v")]), Some(3.0));
-        assert_eq!(samples.sum("c_bucket", &[]), Some(f64::INFINITY));
-        assert_eq!((samples.sum("b", &[("pool", "v")]), samples.sum("c", &[])), (None, None));
+        assert_eq!(samples.sum("c_total", &[]), Some(9_007_199_254_740_991.0));
+        assert_eq!(samples.sum("d", &[("volume", "v")]), Some(5.0));
+        assert_eq!(samples.sum("d", &[("direction", "write"), ("volume", "v")]), Some(3.0));
+        assert_eq!(samples.sum("b_bucket", &[]), Some(f64::INFINITY));
+        assert_eq!((samples.sum("d", &[("pool", "v")]), samples.sum("b", &[])), (None, None));
     }
 }

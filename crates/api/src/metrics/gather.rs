@@ -1,5 +1,6 @@
 //! Collects all metrics when a client asks for them.
 
+use super::families;
 use super::family::{Document, Family, Seconds};
 use crate::core::Core;
 use crate::plane::{Nfs4State, RECENT_USE, VolumeConnections};
@@ -110,14 +111,11 @@ fn each<V: std::fmt::Display>(
 }
 
 fn traffic(document: &mut Document, volumes: &[VolumeFigures]) {
-    let mut operations = document.counter("plimsoll_volume_operations_total", "Operations answered.");
+    let mut operations = document.family(families::VOLUME_OPERATIONS);
     each(&mut operations, volumes, |shown, kind| shown.counted[kind.index()].ops);
-    let mut bytes = document.counter("plimsoll_volume_bytes_total", "Bytes of data read or written.");
+    let mut bytes = document.family(families::VOLUME_BYTES);
     each(&mut bytes, volumes, |shown, kind| shown.counted[kind.index()].bytes);
-    let mut times = document.histogram(
-        "plimsoll_volume_operation_seconds",
-        "Time from the arrival of a call to the end of its reply.",
-    );
+    let mut times = document.family(families::VOLUME_OPERATION_TIME);
     for shown in volumes {
         for kind in Kind::ALL {
             let counted = &shown.counted[kind.index()];
@@ -139,21 +137,12 @@ fn traffic(document: &mut Document, volumes: &[VolumeFigures]) {
 
 fn reads(document: &mut Document, volumes: &[VolumeFigures]) {
     type Of = fn(&ReadCounts) -> u64;
-    let families: [(&str, &str, Of); 2] = [
-        (
-            "plimsoll_volume_reads_from_memory_total",
-            "READs served from memory, including read-ahead; no series if the file system cannot tell.",
-            |reads| reads.from_memory,
-        ),
-        (
-            "plimsoll_volume_reads_from_storage_total",
-            "READs that waited for storage for at least a part of their data; no series if the file system \
-             cannot tell.",
-            |reads| reads.from_storage,
-        ),
+    let counters: [(_, Of); 2] = [
+        (families::VOLUME_READS_FROM_MEMORY, |reads| reads.from_memory),
+        (families::VOLUME_READS_FROM_STORAGE, |reads| reads.from_storage),
     ];
-    for (name, help, of) in families {
-        let mut family = document.counter(name, help);
+    for (family, of) in counters {
+        let mut family = document.family(family);
         for shown in volumes {
             let labels = [("volume", shown.volume.name.as_str())];
             shown.reads.iter().for_each(|reads| family.sample(&labels, of(reads)));
@@ -162,8 +151,7 @@ fn reads(document: &mut Document, volumes: &[VolumeFigures]) {
 }
 
 fn connections(document: &mut Document, volumes: &[VolumeFigures]) {
-    let help = format!("Connections that a volume answered in the last {} seconds.", RECENT_USE.as_secs());
-    let mut family = document.gauge("plimsoll_volume_connections", &help);
+    let mut family = document.family(families::VOLUME_CONNECTIONS);
     for shown in volumes {
         family.sample(&[("volume", shown.volume.name.as_str())], shown.connections.values().sum::<usize>());
     }
@@ -174,8 +162,7 @@ fn endpoints(document: &mut Document, core: &Core, volumes: &[VolumeFigures]) {
     for client in core.plane.clients() {
         client.endpoints.iter().for_each(|(at, connections)| *reached.entry(*at).or_default() += connections);
     }
-    let help = "Client connections, by the service's address.";
-    let mut family = document.gauge("plimsoll_endpoint_connections", help);
+    let mut family = document.family(families::ENDPOINT_CONNECTIONS);
     for (endpoint, connections) in reached {
         family.sample(&[("endpoint", &endpoint.to_string())], connections);
     }
@@ -188,27 +175,19 @@ fn endpoints(document: &mut Document, core: &Core, volumes: &[VolumeFigures]) {
             }
         }
     };
-    let help = format!(
-        "Connections at an endpoint that its volume answered in the last {} seconds.",
-        RECENT_USE.as_secs()
-    );
-    let mut family = document.gauge("plimsoll_volume_endpoint_connections", &help);
+    let mut family = document.family(families::VOLUME_ENDPOINT_CONNECTIONS);
     each(&mut family, &|shown, at| shown.connections.get(at).copied().unwrap_or_default());
     let failures = core.service.not_listening();
-    let help = "Whether the service listens at an endpoint of a volume.";
-    let mut family = document.gauge("plimsoll_volume_endpoint_up", help);
+    let mut family = document.family(families::VOLUME_ENDPOINT_UP);
     each(&mut family, &|_, at| usize::from(!failures.contains_key(at)));
 }
 
 fn throttling(document: &mut Document, volumes: &[VolumeFigures]) {
-    let name = "plimsoll_volume_throttled_operations_total";
-    let mut calls = document.counter(name, "Operations delayed by a limit.");
+    let mut calls = document.family(families::VOLUME_THROTTLED);
     each(&mut calls, volumes, |shown, kind| shown.throttled.calls[kind.index()]);
-    let name = "plimsoll_volume_throttle_seconds_total";
-    let mut waited = document.counter(name, "Total delay of operations by a limit.");
+    let mut waited = document.family(families::VOLUME_THROTTLE_TIME);
     each(&mut waited, volumes, |shown, kind| Seconds(shown.throttled.waited[kind.index()].0));
-    let name = "plimsoll_volume_waiting_operations";
-    let mut waiting = document.gauge(name, "Operations now waiting for a limit.");
+    let mut waiting = document.family(families::VOLUME_WAITING);
     for shown in volumes {
         waiting.sample(&[("volume", shown.volume.name.as_str())], shown.waiting);
     }
@@ -225,29 +204,19 @@ fn rates(limits: &Limits) -> [(&'static str, Option<NonZeroU64>, Option<NonZeroU
 
 fn limits(document: &mut Document, volumes: &[VolumeFigures]) {
     type Of = fn(&VolumeLimits) -> &Limits;
-    let families: [(&str, &str, &str, Of); 2] = [
-        (
-            "plimsoll_volume_limit_bytes_per_second",
-            "plimsoll_volume_limit_operations_per_second",
-            "of a volume",
-            |limits| &limits.all,
-        ),
-        (
-            "plimsoll_volume_client_limit_bytes_per_second",
-            "plimsoll_volume_client_limit_operations_per_second",
-            "of each client of a volume",
-            |limits| &limits.per_client,
-        ),
+    let all: [(_, _, Of); 2] = [
+        (families::VOLUME_LIMIT_BYTES, families::VOLUME_LIMIT_OPERATIONS, |limits| &limits.all),
+        (families::CLIENT_LIMIT_BYTES, families::CLIENT_LIMIT_OPERATIONS, |limits| &limits.per_client),
     ];
-    for (bytes, operations, whose, of) in families {
-        let mut family = document.gauge(bytes, &format!("Limit {whose}; unlimited if missing."));
+    for (bytes, operations, of) in all {
+        let mut family = document.family(bytes);
         for shown in volumes {
             for (direction, bytes, _) in rates(of(&shown.limits)) {
                 let labels = [("volume", shown.volume.name.as_str()), ("direction", direction)];
                 bytes.into_iter().for_each(|bytes| family.sample(&labels, bytes));
             }
         }
-        let mut family = document.gauge(operations, &format!("Limit {whose}; unlimited if missing."));
+        let mut family = document.family(operations);
         for shown in volumes {
             for (direction, _, operations) in rates(of(&shown.limits)) {
                 let labels = [("volume", shown.volume.name.as_str()), ("direction", direction)];
@@ -259,22 +228,20 @@ fn limits(document: &mut Document, volumes: &[VolumeFigures]) {
 
 fn capacity(document: &mut Document, volumes: &[VolumeFigures]) {
     type Value = fn(&VolumeFigures) -> Option<u64>;
-    let families: [(&str, &str, Value); 4] = [
-        ("plimsoll_volume_capacity_bytes", "Size of a volume.", |shown| Some(shown.volume.size.0)),
-        ("plimsoll_volume_used_bytes", "Used bytes of a volume.", |shown| Some(shown.usage.bytes)),
-        ("plimsoll_volume_files", "Maximum number of files of a volume; unlimited if missing.", |shown| {
-            shown.files_max
-        }),
-        ("plimsoll_volume_files_used", "Files and directories in a volume.", |shown| Some(shown.usage.files)),
+    let gauges: [(_, Value); 4] = [
+        (families::VOLUME_CAPACITY, |shown| Some(shown.volume.size.0)),
+        (families::VOLUME_USED, |shown| Some(shown.usage.bytes)),
+        (families::VOLUME_FILES, |shown| shown.files_max),
+        (families::VOLUME_FILES_USED, |shown| Some(shown.usage.files)),
     ];
-    for (name, help, value) in families {
-        let mut family = document.gauge(name, help);
+    for (family, value) in gauges {
+        let mut family = document.family(family);
         for shown in volumes {
             let labels = [("volume", shown.volume.name.as_str())];
             value(shown).into_iter().for_each(|value| family.sample(&labels, value));
         }
     }
-    let mut info = document.gauge("plimsoll_volume_info", "The pool and the state of a volume; always 1.");
+    let mut info = document.family(families::VOLUME_INFO);
     for VolumeFigures { volume, .. } in volumes {
         let labels = [
             ("volume", volume.name.as_str()),
@@ -295,14 +262,14 @@ fn pooled(document: &mut Document, pools: &[Pool], volumes: &[VolumeFigures]) ->
     }
     let of = |pool: &Pool| totals.get(pool.name.as_str()).copied().unwrap_or_default();
     type Value<'a> = &'a dyn Fn(&Pool) -> u64;
-    let families: [(&str, &str, Value<'_>); 4] = [
-        ("plimsoll_pool_capacity_bytes", "Size of a pool.", &|pool| pool.size.0),
-        ("plimsoll_pool_allocated_bytes", "Total size of a pool's volumes.", &|pool| of(pool).1),
-        ("plimsoll_pool_used_bytes", "Used bytes of a pool's volumes.", &|pool| of(pool).2),
-        ("plimsoll_pool_volumes", "Volumes of a pool.", &|pool| of(pool).0),
+    let gauges: [(_, Value<'_>); 4] = [
+        (families::POOL_CAPACITY, &|pool| pool.size.0),
+        (families::POOL_ALLOCATED, &|pool| of(pool).1),
+        (families::POOL_USED, &|pool| of(pool).2),
+        (families::POOL_VOLUMES, &|pool| of(pool).0),
     ];
-    for (name, help, value) in families {
-        let mut family = document.gauge(name, help);
+    for (family, value) in gauges {
+        let mut family = document.family(family);
         pools.iter().for_each(|pool| family.sample(&[("pool", pool.name.as_str())], value(pool)));
     }
     pool_limits(document, pools)
@@ -316,16 +283,14 @@ fn pool_limits(document: &mut Document, pools: &[Pool]) -> Result<()> {
             shared.push((pool, limits.total));
         }
     }
-    let name = "plimsoll_pool_limit_bytes_per_second";
-    let mut family = document.gauge(name, "Limit that a pool's volumes share; unlimited if missing.");
+    let mut family = document.family(families::POOL_LIMIT_BYTES);
     for (pool, total) in &shared {
         for (direction, rate) in [("read", total.read), ("write", total.write), ("all", total.combined)] {
             let labels = [("pool", pool.name.as_str()), ("direction", direction)];
             rate.into_iter().for_each(|rate| family.sample(&labels, rate.0));
         }
     }
-    let name = "plimsoll_pool_limit_operations_per_second";
-    let mut family = document.gauge(name, "Limit that a pool's volumes share; unlimited if missing.");
+    let mut family = document.family(families::POOL_LIMIT_OPERATIONS);
     for (pool, total) in &shared {
         let rates = [("read", total.read_iops), ("write", total.write_iops), ("all", total.combined_iops)];
         for (direction, rate) in rates {
@@ -338,44 +303,37 @@ fn pool_limits(document: &mut Document, pools: &[Pool]) -> Result<()> {
 
 fn plane(document: &mut Document, core: &Core) {
     let stats = core.plane.stats();
-    let spilled = "Bytes of incomplete calls outside of receive buffers.";
     let gauges = [
-        ("plimsoll_connections", "Connections of clients.", stats.connections),
-        ("plimsoll_connections_max", "Maximum number of client connections.", stats.connections_max),
-        ("plimsoll_queued_bytes", "Bytes of calls that wait for a limit.", stats.queued_bytes),
-        ("plimsoll_unread_bytes", "Bytes of replies that clients have not read.", stats.unread_bytes),
-        ("plimsoll_spilled_bytes", spilled, stats.spilled_bytes),
+        (families::CONNECTIONS, stats.connections),
+        (families::CONNECTIONS_MAX, stats.connections_max),
+        (families::QUEUED, stats.queued_bytes),
+        (families::UNREAD, stats.unread_bytes),
+        (families::SPILLED, stats.spilled_bytes),
     ];
-    for (name, help, value) in gauges {
-        document.gauge(name, help).sample(&[], value);
+    for (family, value) in gauges {
+        document.family(family).sample(&[], value);
     }
     let waiting: u64 = core.plane.clients().iter().map(|client| client.waiting).sum();
-    let help = "Calls that wait for storage, a flush or a limit. A long call counts several times.";
-    document.gauge("plimsoll_waiting_calls", help).sample(&[], waiting);
+    document.family(families::WAITING_CALLS).sample(&[], waiting);
     nfs_calls(document, core);
     nfs4(document, core);
     smb(document, core);
-    let name = "plimsoll_handle_cache_hits_total";
-    document.counter(name, "File handles found in the cache.").sample(&[], stats.handle_hits);
-    let name = "plimsoll_handle_cache_misses_total";
-    document.counter(name, "File handles missing from the cache.").sample(&[], stats.handle_misses);
-    let help = "Caught panics; the service abandoned the work that caused each.";
-    document.counter("plimsoll_panics_total", help).sample(&[], stats.panics);
+    document.family(families::HANDLE_HITS).sample(&[], stats.handle_hits);
+    document.family(families::HANDLE_MISSES).sample(&[], stats.handle_misses);
+    document.family(families::PANICS).sample(&[], stats.panics);
     let labels = [("version", env!("CARGO_PKG_VERSION"))];
-    document.gauge("plimsoll_build_info", "Version of the service; always 1.").sample(&labels, 1);
+    document.family(families::BUILD_INFO).sample(&labels, 1);
 }
 
 /// Calls by version.
 fn nfs_calls(document: &mut Document, core: &Core) {
     let counted = core.plane.nfs_calls();
     let name = |protocol| api_client::model::Protocol::from(protocol).as_str();
-    let mut calls = document.counter("plimsoll_nfs_calls_total", "Received NFS calls.");
+    let mut calls = document.family(families::NFS_CALLS);
     for version in &counted {
         calls.sample(&[("protocol", name(version.protocol))], version.calls);
     }
-    let help = "Requested NFS operations; each operation of an NFSv4 compound counts. Operations without \
-        requests have no series.";
-    let mut operations = document.counter("plimsoll_nfs_operations_total", help);
+    let mut operations = document.family(families::NFS_OPERATIONS);
     for version in &counted {
         for (operation, count) in &version.operations {
             operations.sample(&[("protocol", name(version.protocol)), ("operation", operation)], count);
@@ -387,15 +345,14 @@ fn nfs_calls(document: &mut Document, core: &Core) {
 fn smb(document: &mut Document, core: &Core) {
     let Some(served) = core.plane.smb() else { return };
     let gauges = [
-        ("plimsoll_smb_connections", "Connections of SMB clients.", served.connections),
-        ("plimsoll_smb_sessions", "SMB sessions.", served.sessions),
-        ("plimsoll_smb_open_files", "Open files and pipes of SMB clients.", served.opens),
+        (families::SMB_CONNECTIONS, served.connections),
+        (families::SMB_SESSIONS, served.sessions),
+        (families::SMB_OPEN_FILES, served.opens),
     ];
-    for (name, help, value) in gauges {
-        document.gauge(name, help).sample(&[], value);
+    for (family, value) in gauges {
+        document.family(family).sample(&[], value);
     }
-    let help = "Refused SMB logins.";
-    document.counter("plimsoll_smb_refused_logins_total", help).sample(&[], served.refused_logins);
+    document.family(families::SMB_REFUSED_LOGINS).sample(&[], served.refused_logins);
 }
 
 /// A number of things that a client of NFSv4 has.
@@ -404,15 +361,15 @@ type Count = fn(&Nfs4State) -> usize;
 /// The state of NFSv4 clients, by the newest version of each.
 fn nfs4(document: &mut Document, core: &Core) {
     let clients: Vec<Nfs4State> = core.plane.clients().into_iter().flat_map(|client| client.nfs4).collect();
-    let gauges: [(_, _, Count); 5] = [
-        ("plimsoll_nfs4_clients", "Clients of NFSv4, connected or not.", |_| 1),
-        ("plimsoll_nfs4_sessions", "Sessions of NFSv4 clients.", |client| client.sessions),
-        ("plimsoll_nfs4_open_files", "Open files of NFSv4 clients.", |client| client.opens),
-        ("plimsoll_nfs4_locked_ranges", "Locked byte ranges of NFSv4 clients.", |client| client.ranges),
-        ("plimsoll_nfs4_delegations", "Delegations of NFSv4 clients.", |client| client.delegations),
+    let gauges: [(_, Count); 5] = [
+        (families::NFS4_CLIENTS, |_| 1),
+        (families::NFS4_SESSIONS, |client| client.sessions),
+        (families::NFS4_OPEN_FILES, |client| client.opens),
+        (families::NFS4_LOCKED_RANGES, |client| client.ranges),
+        (families::NFS4_DELEGATIONS, |client| client.delegations),
     ];
-    for (name, help, value) in gauges {
-        let mut family = document.gauge(name, help);
+    for (family, value) in gauges {
+        let mut family = document.family(family);
         for protocol in [Protocol::NfsV40, Protocol::NfsV41, Protocol::NfsV42] {
             let speaks = |client: &&Nfs4State| client.protocols.iter().last() == Some(protocol);
             let sum: usize = clients.iter().filter(speaks).map(value).sum();
@@ -425,22 +382,20 @@ fn nfs4(document: &mut Document, core: &Core) {
 fn process(document: &mut Document, process: Process) {
     let number = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
     let gauges = [
-        ("process_open_fds", "Open descriptors.", process.open_descriptors.map(number)),
-        ("process_max_fds", "Maximum number of descriptors.", process.descriptors_max),
-        ("process_resident_memory_bytes", "Resident memory.", process.resident_bytes),
-        ("process_virtual_memory_bytes", "Virtual memory.", process.virtual_bytes),
-        ("process_threads", "Threads.", process.threads),
+        (families::OPEN_DESCRIPTORS, process.open_descriptors.map(number)),
+        (families::DESCRIPTORS_MAX, process.descriptors_max),
+        (families::RESIDENT, process.resident_bytes),
+        (families::VIRTUAL, process.virtual_bytes),
+        (families::THREADS, process.threads),
     ];
-    for (name, help, value) in gauges {
+    for (family, value) in gauges {
         if let Some(value) = value {
-            document.gauge(name, help).sample(&[], value);
+            document.family(family).sample(&[], value);
         }
     }
     if let Some(ticks) = process.cpu_ticks {
         let nanos = u128::from(ticks) * 1_000_000_000 / u128::from(process.ticks_per_second.max(1));
         let seconds = Seconds(u64::try_from(nanos).unwrap_or(u64::MAX));
-        document
-            .counter("process_cpu_seconds_total", "Processor time, user and system.")
-            .sample(&[], seconds);
+        document.family(families::CPU).sample(&[], seconds);
     }
 }

@@ -1,26 +1,42 @@
 //! The description of the interface (OpenAPI 3.1), made of the same declarations that serve it.
 
+mod examples;
 mod nulls;
+mod parameters;
+#[cfg(test)]
+mod reference_tests;
+mod replies;
+mod schemas;
 
 use crate::endpoint::{Endpoint, Needs, OperationSchemas};
 use crate::routes;
-use api_client::JSON;
-use api_client::model::{NAME, NUMBER_MAX, Problem};
-use axum::http::{Method, StatusCode};
-use http_server::PROBLEM;
+use api_client::model::Problem;
+use control::Role;
 use http_server::limits::BODY_BYTES_MAX;
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
-const ABOUT: &str = "Pools, volumes and export rules of a Plimsoll service. Sizes are whole bytes, rates whole bytes \
-    or operations for each second. Times are UTC. Replies omit absent values and never contain \
-    `null`. Errors are problems (RFC 9457) that name the fault and the allowed values. To make a \
-    change depend on a version, send `If-Match` with the `ETag` of an earlier reply. Creating an \
-    identical resource again succeeds and changes nothing. All operations need a token, except those \
-    for the state of the process.";
+const ABOUT: &str = "Pools, volumes, export rules and users of a Plimsoll service. Sizes are whole bytes, rates whole bytes \
+    or operations per second. Times are UTC. Replies omit absent values and never contain `null`. Errors are problems \
+    (RFC 9457) that name the fault and the allowed values. To make a change depend on a version, send `If-Match` with \
+    the `ETag` of an earlier reply. Creating an identical resource again succeeds and changes nothing. All operations \
+    need a token, except those for the state of the process.";
+
+/// The families of operations.
+const TAGS: [(&str, &str); 10] = [
+    ("pools", "Capacity at a service level, shared by volumes."),
+    ("volumes", "Directories that clients mount."),
+    ("rules", "Access of clients to a volume."),
+    ("users", "Users that log in with a password, over SMB."),
+    ("groups", "Groups of users."),
+    ("levels", "The catalog of service levels, and the limits that each gives."),
+    ("operations", "The record of changes."),
+    ("clients", "Connected machines."),
+    ("tokens", "Tokens of this interface."),
+    ("process", "The state of the service, its version, metrics and warnings."),
+];
 
 /// The description.
 pub fn document() -> &'static Value {
@@ -39,6 +55,7 @@ fn make() -> Value {
         let path = paths.entry(endpoint.path).or_insert_with(|| json!({}));
         path[endpoint.method.as_str().to_ascii_lowercase()] = operation;
     }
+    let tags = TAGS.map(|(name, description)| json!({ "name": name, "description": description }));
     let mut document = json!({
         "openapi": "3.1.0",
         "info": {
@@ -47,159 +64,162 @@ fn make() -> Value {
             "description": ABOUT,
             "license": { "name": "Apache 2.0", "identifier": "Apache-2.0" },
         },
+        "servers": [{ "url": "/", "description": "The service that this document comes from." }],
+        "tags": tags,
         "paths": paths,
         "components": {
             "schemas": generator.take_definitions(true),
-            "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
+            "securitySchemes": { "token": {
+                "type": "http", "scheme": "bearer", "description": "A token of the service: `plimsoll_…`.",
+            } },
         },
     });
-    bound_numbers(&mut document);
+    schemas::bound_numbers(&mut document);
+    schemas::fold_words(&mut document);
+    schemas::describe_defaults(&mut document);
+    schemas::join_lines(&mut document);
     nulls::keep_to_requests(&mut document);
     document
 }
 
 fn operation(endpoint: &Endpoint, generator: &mut SchemaGenerator, problem: &Value) -> Value {
     let described = (endpoint.describe)(generator);
-    let mut parameters = path_parameters(endpoint.path);
-    parameters.extend(query_parameters(described.query.as_value()));
-    if endpoint.is_conditional {
-        parameters.push(json!({
-            "name": "If-Match", "in": "header", "required": false,
-            "description": "Apply the change only if the current version is one of these: tags from `ETag`, or `*`.",
-            "schema": {
-                "type": "string",
-                "pattern": "^(\\*|(W/)?\"[!#-~]*\"( *, *(W/)?\"[!#-~]*\")*)$",
-                "examples": ["\"3-19bd2f8a3c1\""],
-            },
-        }));
-    }
+    let (summary, more) = endpoint.docs.summary.split_once(". ").unwrap_or((endpoint.docs.summary, ""));
+    let description = format!("{more} {}", needed(endpoint.needs));
     let mut operation = json!({
         "operationId": endpoint.docs.name,
-        "summary": endpoint.docs.summary,
+        "summary": summary.trim_end_matches('.'),
+        "description": description.trim(),
         "tags": [endpoint.docs.tag],
         "security": match endpoint.needs {
             None => json!([]),
             Some(Needs::Role(_) | Needs::Metrics) => json!([{ "token": [] }]),
         },
-        "parameters": parameters,
-        "responses": replies(endpoint, &described, problem),
+        "parameters": parameters::all(endpoint, described.query.as_value()),
+        "responses": replies::all(endpoint, &described, problem),
     });
-    if let Some(Needs::Role(role)) = endpoint.needs {
-        operation["description"] = json!(format!("Requires a token with the role {role} or a higher one."));
-    }
-    if let Some(schema) = described.body {
-        let content: Map<String, Value> =
-            endpoint.takes.iter().map(|media| ((*media).to_owned(), json!({ "schema": schema }))).collect();
-        operation["requestBody"] = json!({
-            "required": true,
-            "description": format!("At most {BODY_BYTES_MAX} bytes."),
-            "content": content,
-        });
+    if let Some(body) = body(endpoint, &described) {
+        operation["requestBody"] = body;
     }
     operation
 }
 
-/// The parts of the path that are in braces.
-fn path_parameters(path: &str) -> Vec<Value> {
-    let names = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
-    let parameter = |name: &str| {
-        let schema = match name {
-            "id" => json!({ "type": "integer", "minimum": 1, "maximum": NUMBER_MAX }),
-            "provider" => json!({ "type": "string", "enum": ["anf", "filestore", "gcnv", "plimsoll"] }),
-            "level" => json!({ "type": "string", "pattern": "^[a-z0-9-]+$", "examples": ["premium"] }),
-            _ => json!({ "type": "string", "minLength": 1, "maxLength": 255, "pattern": NAME }),
-        };
-        json!({ "name": name, "in": "path", "required": true, "schema": schema })
-    };
-    names.map(parameter).collect()
-}
-
-fn query_parameters(query: &Value) -> Vec<Value> {
-    let Some(properties) = query["properties"].as_object() else { return Vec::new() };
-    let parameter = |(name, schema): (&String, &Value)| {
-        let mut schema = schema.clone();
-        let description = schema.as_object_mut().and_then(|schema| schema.remove("description"));
-        json!({ "name": name, "in": "query", "required": false, "description": description, "schema": schema })
-    };
-    properties.iter().map(parameter).collect()
-}
-
-fn replies(endpoint: &Endpoint, described: &OperationSchemas, problem: &Value) -> Value {
-    let given = &described.replies;
-    let has_page_token = described.query.as_value()["properties"].get("page_token").is_some();
-    let mut replies = Map::new();
-    for given in given {
-        let mut reply = json!({
-            "description": given.description,
-            "content": { given.media: { "schema": given.schema } },
-        });
-        for header in given.headers {
-            reply["headers"][header] = json!({ "required": true, "schema": { "type": "string" } });
+/// The token that an operation needs, in a sentence.
+fn needed(needs: Option<Needs>) -> String {
+    match needs {
+        None => "Needs no token.".to_owned(),
+        Some(Needs::Metrics) => {
+            "Needs a token of any role, unless the configuration opens metrics.".to_owned()
         }
-        replies.insert(given.status.as_str().to_owned(), reply);
+        Some(Needs::Role(Role::Admin)) => format!("Needs a token with the role {}.", Role::Admin),
+        Some(Needs::Role(role)) => format!("Needs a token with the role {role} or a higher one."),
     }
-    for status in refusals(endpoint, has_page_token) {
-        let mut reply = json!({
-            "description": status.canonical_reason().unwrap_or_default(),
-            "content": { PROBLEM: { "schema": problem } },
-        });
-        let header = match status {
-            StatusCode::UNAUTHORIZED => Some("WWW-Authenticate"),
-            StatusCode::TOO_MANY_REQUESTS => Some("Retry-After"),
-            _ => None,
+}
+
+fn body(endpoint: &Endpoint, described: &OperationSchemas) -> Option<Value> {
+    let schema = described.body.as_ref()?;
+    let mut media_type = json!({ "schema": schema });
+    if let Some(example) = examples::request(endpoint.docs.name) {
+        media_type["example"] = example;
+    }
+    let content: Map<String, Value> =
+        endpoint.takes.iter().map(|media| ((*media).to_owned(), media_type.clone())).collect();
+    Some(json!({
+        "required": true,
+        "description": format!("At most {BODY_BYTES_MAX} bytes."),
+        "content": content,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn operations() -> Vec<(String, Value)> {
+        let paths = document()["paths"].as_object().unwrap();
+        let named = |path: &String, item: &Value| {
+            let methods = item.as_object().unwrap().clone();
+            let path = path.clone();
+            methods.into_iter().map(move |(method, operation)| (format!("{method} {path}"), operation))
         };
-        if let Some(header) = header {
-            reply["headers"][header] = json!({ "required": true, "schema": { "type": "string" } });
-        }
-        replies.insert(status.as_str().to_owned(), reply);
+        paths.iter().flat_map(|(path, item)| named(path, item)).collect()
     }
-    debug_assert!(given.iter().all(|given| given.media == JSON || endpoint.method == Method::GET));
-    Value::Object(replies)
-}
 
-/// The ways in which an operation may fail.
-fn refusals(endpoint: &Endpoint, has_page_token: bool) -> Vec<StatusCode> {
-    let mut refusals: BTreeSet<u16> = endpoint.refusals.iter().copied().collect();
-    refusals.extend([400, 429, 500]);
-    if endpoint.method != Method::GET {
-        refusals.insert(507);
-    }
-    match endpoint.needs {
-        None => {}
-        Some(Needs::Metrics | Needs::Role(control::Role::Read)) => refusals.extend([401]),
-        Some(Needs::Role(control::Role::Operate | control::Role::Admin)) => refusals.extend([401, 403]),
-    }
-    if endpoint.path.contains('{') {
-        refusals.insert(404);
-    }
-    if has_page_token {
-        refusals.insert(422);
-    }
-    if endpoint.is_conditional {
-        refusals.insert(412);
-    }
-    if !endpoint.takes.is_empty() {
-        refusals.extend([408, 413, 415]);
-    }
-    refusals.into_iter().filter_map(|status| StatusCode::from_u16(status).ok()).collect()
-}
-
-/// Says of every number how great it may be.
-fn bound_numbers(value: &mut Value) {
-    match value {
-        Value::Object(map) => {
-            let bounds = match map.get("format").and_then(Value::as_str) {
-                Some("uint64") => Some((NUMBER_MAX, "int64")),
-                Some("uint32" | "uint16") => Some((u64::from(u32::MAX), "int64")),
-                _ => None,
-            };
-            if let Some((most, format)) = bounds {
-                map.entry("maximum").or_insert(json!(most));
-                map.insert("format".to_owned(), json!(format));
+    #[test]
+    fn operations_and_parameters_have_descriptions() {
+        let is_text = |of: &Value| of["description"].as_str().is_some_and(|text| text.ends_with('.'));
+        for (name, operation) in operations() {
+            assert!(is_text(&operation), "{name}: {operation}");
+            let tag = operation["tags"][0].as_str().unwrap();
+            assert!(TAGS.iter().any(|(known, _)| *known == tag), "{name}: {tag}");
+            for parameter in operation["parameters"].as_array().unwrap() {
+                assert!(is_text(parameter), "{name}: {parameter}");
             }
-            map.values_mut().for_each(bound_numbers);
+            for (status, reply) in operation["responses"].as_object().unwrap() {
+                assert!(is_text(reply), "{name} {status}: {reply}");
+            }
         }
-        Value::Array(items) => items.iter_mut().for_each(bound_numbers),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+
+    #[test]
+    fn properties_and_schemas_have_descriptions() {
+        for (name, schema) in document()["components"]["schemas"].as_object().unwrap() {
+            assert!(schema["description"].is_string(), "{name}");
+            for (property, of) in schema["properties"].as_object().into_iter().flatten() {
+                assert!(of["description"].is_string(), "{name}.{property}");
+            }
+        }
+    }
+
+    #[test]
+    fn bodies_have_examples() {
+        for (name, operation) in operations() {
+            for (media, of) in operation["requestBody"]["content"].as_object().into_iter().flatten() {
+                assert!(of["example"].is_object(), "{name} {media}");
+            }
+        }
+    }
+
+    /// Generators refuse a schema that is `true` or `false`. `additionalProperties` may be, since OpenAPI 3.0.
+    #[test]
+    fn no_schema_is_a_boolean() {
+        fn check(place: &str, value: &Value) {
+            match value {
+                Value::Object(members) => {
+                    for (name, member) in members {
+                        let is_schema = ["schema", "items", "propertyNames", "not"].contains(&name.as_str())
+                            || ["/properties", "/schemas"].iter().any(|list| place.ends_with(list));
+                        assert!(!(is_schema && member.is_boolean()), "{place}/{name}");
+                        check(&format!("{place}/{name}"), member);
+                    }
+                }
+                Value::Array(items) => items.iter().for_each(|item| check(place, item)),
+                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+            }
+        }
+        check("", document());
+    }
+
+    /// openapi-typescript makes a property with a default required.
+    #[test]
+    fn no_property_has_a_default() {
+        for (name, schema) in document()["components"]["schemas"].as_object().unwrap() {
+            for (property, of) in schema["properties"].as_object().into_iter().flatten() {
+                assert!(of.get("default").is_none(), "{name}.{property}");
+            }
+        }
+        let access =
+            document()["components"]["schemas"]["Rule"]["properties"]["access"]["description"].clone();
+        assert_eq!(access, "The access of these clients. `read-write` if left out.");
+    }
+
+    /// Go and Python declare these names for themselves.
+    #[test]
+    fn schema_names_are_free_in_generated_clients() {
+        let schemas = document()["components"]["schemas"].as_object().unwrap();
+        for taken in ["Client", "Error", "Response", "Request", "Unset", "HttpRequestDoer", "RequestEditorFn"]
+        {
+            assert!(!schemas.contains_key(taken), "{taken}");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Limits `null` in the description to requests: there it equals leaving a property out. Replies never contain it.
 //!
 //! A type has one declaration for both. Where that admits `null`, the schema of replies is without it, and requests have one of their
-//! own, named `…Asked`.
+//! own, named `…Input`.
 
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
@@ -43,7 +43,7 @@ pub(super) fn keep_to_requests(document: &mut Value) {
 }
 
 fn request_name(name: &str, in_both: &BTreeSet<String>) -> String {
-    if in_both.contains(name) { format!("{name}Asked") } else { name.to_owned() }
+    if in_both.contains(name) { format!("{name}Input") } else { name.to_owned() }
 }
 
 /// The names of the schemas that a part of the description refers to, and those they refer to.
@@ -135,9 +135,9 @@ mod tests {
         keep_to_requests(&mut document);
         let schemas = &document["components"]["schemas"];
         assert_eq!(document["paths"]["/pools"]["post"]["requestBody"]["schema"], schema("New"));
-        assert_eq!(schemas["New"]["properties"]["settings"], schema("SettingsAsked"));
+        assert_eq!(schemas["New"]["properties"]["settings"], schema("SettingsInput"));
         assert_eq!(schemas["New"]["properties"]["level"]["type"], json!(["string", "null"]));
-        assert_eq!(schemas["SettingsAsked"]["properties"]["rates"]["anyOf"][0], schema("Rates"));
+        assert_eq!(schemas["SettingsInput"]["properties"]["rates"]["anyOf"][0], schema("Rates"));
         assert_eq!(
             schemas["Pool"]["properties"],
             json!({ "settings": schema("Settings"), "ended": { "type": "string" } })
@@ -147,7 +147,7 @@ mod tests {
         let names: Vec<&String> = schemas.as_object().unwrap().keys().collect();
         assert_eq!(
             names,
-            ["New", "Pool", "Rates", "Settings", "SettingsAsked"],
+            ["New", "Pool", "Rates", "Settings", "SettingsInput"],
             "a type without null has one schema"
         );
     }

@@ -4,9 +4,9 @@ use super::paging::page_of;
 use crate::convert::protocols_of;
 use crate::core::Call;
 use crate::endpoint::{Docs, Endpoint, Json, Needs, NoBody};
-use crate::plane::{ConnectedClient, Nfs4State};
+use crate::plane::{self, Nfs4State};
 use crate::problem::Result;
-use api_client::model::{Client, Nfs4Client, Page, PageQuery, ReachedEndpoint, UsedVolume};
+use api_client::model::{ConnectedClient, Nfs4Client, Page, PageQuery, ReachedEndpoint, UsedVolume};
 use axum::http::Method;
 use control::Role;
 
@@ -20,14 +20,14 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
     )]
 }
 
-fn list(call: &Call, asked: PageQuery, _: NoBody) -> Result<Json<Page<Client>>> {
+fn list(call: &Call, asked: PageQuery, _: NoBody) -> Result<Json<Page<ConnectedClient>>> {
     let mut clients = call.core.plane.clients();
     clients.sort_by_key(|client| client.address);
     let (clients, next_page_token) = page_of(clients, &asked, |client| client.address)?;
     Ok(Json(Page { items: clients.iter().map(|client| shown(call, client)).collect(), next_page_token }))
 }
 
-fn shown(call: &Call, of: &ConnectedClient) -> Client {
+fn shown(call: &Call, of: &plane::ConnectedClient) -> ConnectedClient {
     let used = of.volumes.iter().filter_map(|(&id, &connections)| {
         Some(UsedVolume { name: served_name(call, id)?, connections: number(connections) })
     });
@@ -35,7 +35,7 @@ fn shown(call: &Call, of: &ConnectedClient) -> Client {
         address: address.to_string(),
         connections: number(connections),
     });
-    Client {
+    ConnectedClient {
         address: of.address.to_string(),
         connections: number(of.connections),
         connected_seconds: of.connected.as_secs(),

@@ -12,13 +12,15 @@ const PAGE_USUAL: u32 = 100;
 pub(super) fn limit(asked: &PageQuery) -> Result<usize> {
     if asked.page_token.as_ref().is_some_and(|token| token.chars().count() > PAGE_TOKEN_CHARS_MAX) {
         return Err(Problem::malformed(format!(
-            "the query: page_token; allowed: at most {PAGE_TOKEN_CHARS_MAX} characters"
+            "the parameter page_token is too long; allowed: at most {PAGE_TOKEN_CHARS_MAX} characters"
         ))
         .into());
     }
     let limit = asked.limit.unwrap_or(PAGE_USUAL);
     if !(1..=PAGE_MAX).contains(&limit) {
-        return Err(Problem::malformed(format!("the query: limit={limit}; allowed: 1 to {PAGE_MAX}")).into());
+        return Err(
+            Problem::malformed(format!("the parameter limit is {limit}; allowed: 1 to {PAGE_MAX}")).into()
+        );
     }
     Ok(usize::try_from(limit).unwrap_or(usize::MAX))
 }
@@ -48,7 +50,7 @@ pub(super) fn page_of<T, K: Ord + std::fmt::Display + std::str::FromStr>(
 /// A page token that was not given out.
 pub(super) fn bad_page_token() -> Failure {
     control::Error::Invalid {
-        what: "the query: this page_token".to_owned(),
+        what: "the parameter page_token is not from this list".to_owned(),
         allowed: "the next_page_token of the previous page".to_owned(),
     }
     .into()

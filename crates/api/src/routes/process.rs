@@ -11,6 +11,9 @@ use api_client::model::{Nfs, Page, PageQuery, Smb, V3Locks, Version, Warning};
 use axum::http::{Method, StatusCode};
 use control::{Protocols, Role};
 use http_server::Problem;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
 
 const TAG: &str = "process";
 
@@ -39,7 +42,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
         endpoint(
             "/metrics",
             "getMetrics",
-            "Metrics in Prometheus' text format.",
+            "Get metrics in Prometheus' text format.",
             Some(Needs::Metrics),
             metrics,
         ),
@@ -115,6 +118,11 @@ fn readiness(call: &Call, _: NoQuery, _: NoBody) -> Result<Text> {
     Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not-ready", "Not ready", detail).into())
 }
 
-fn description(call: &Call, _: NoQuery, _: NoBody) -> Result<Json<serde_json::Value>> {
-    Ok(Json(call.core.description.clone()))
+/// An OpenAPI 3.1 document.
+#[derive(Serialize, JsonSchema)]
+#[serde(transparent)]
+struct Description(#[schemars(with = "Map<String, Value>")] Value);
+
+fn description(call: &Call, _: NoQuery, _: NoBody) -> Result<Json<Description>> {
+    Ok(Json(Description(call.core.description.clone())))
 }

@@ -80,3 +80,57 @@ fn replies_leave_out_what_is_not_there() {
     }
     assert!(asked >= 18, "{asked}");
 }
+
+/// Sends the example of an operation's request body; returns the status.
+fn send_example(rig: &Rig, operation: &str) -> u16 {
+    let paths = api::openapi()["paths"].as_object().unwrap();
+    let found = paths.iter().find_map(|(path, item)| {
+        let (method, of) = item.as_object()?.iter().find(|(_, of)| of["operationId"] == operation)?;
+        Some((path.clone(), method.to_ascii_uppercase(), of.clone()))
+    });
+    let (path, method, of) = found.unwrap();
+    let (media, content) = of["requestBody"]["content"].as_object().unwrap().iter().next().unwrap();
+    let name = match of["tags"][0].as_str().unwrap() {
+        "pools" => "engineering",
+        "users" => "alice",
+        _ => "tools",
+    };
+    let (path, body) = (path.replace("{name}", name), content["example"].to_string());
+    let head = format!("{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n");
+    let head = format!("{head}authorization: Bearer {}\r\ncontent-type: {media}\r\n", rig.token);
+    let reply = crate::raw::ask(rig, format!("{head}content-length: {}\r\n\r\n{body}", body.len()));
+    reply.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+#[test]
+fn examples_of_the_description_are_accepted() {
+    let rig = Rig::start();
+    let operations = [
+        ("createPool", 201),
+        ("changePool", 200),
+        ("createVolume", 201),
+        ("changeVolume", 200),
+        ("replaceRules", 200),
+        ("createUser", 201),
+        ("changeUser", 200),
+        ("createGroup", 201),
+        ("createToken", 201),
+    ];
+    for (operation, expected) in operations {
+        assert_eq!(send_example(&rig, operation), expected, "{operation}");
+    }
+}
+
+#[test]
+fn bodies_have_the_version_of_the_etag() {
+    let rig = Rig::start();
+    let client = rig.client();
+    client.create_pool(&NewPool::new("p", Level::GcnvFlex, 2 << 40)).unwrap();
+    client.create_volume(&ChangeOptions::none(), &NewVolume::new("v", "p", 1 << 40)).unwrap();
+    let (pool, volume) = (client.pool("p").unwrap(), client.volume("v").unwrap());
+    assert_eq!(pool.etag, format!("\"{}\"", pool.value.version));
+    assert_eq!(volume.etag, format!("\"{}\"", volume.value.version));
+    assert_eq!(client.volumes().unwrap()[0].version, volume.value.version);
+    let at = ChangeOptions::none().at(format!("\"{}\"", volume.value.version));
+    client.delete_volume(&at, "v").unwrap();
+}

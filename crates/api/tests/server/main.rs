@@ -3,6 +3,7 @@
 mod changes;
 mod description;
 mod listing;
+mod messages;
 mod metrics;
 mod raw;
 mod rig;

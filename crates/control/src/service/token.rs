@@ -23,8 +23,8 @@ impl Service {
         let operation = self.change(|store| {
             let tokens = store::token::list(store)?;
             if tokens.iter().any(|(other, _)| other.name == *name) {
-                let differs = vec!["secret"];
-                return Err(Error::Conflict { kind: Kind::Token, name: name.to_string(), differs });
+                let name = name.to_string();
+                return Err(Error::Conflict { kind: Kind::Token, name, differs: Vec::new() });
             }
             if tokens.len() >= TOKENS_MAX {
                 return Err(Error::invalid("another token", format!("at most {TOKENS_MAX}: revoke some")));

@@ -44,7 +44,7 @@ fn no_smaller_than_what_it_holds_but_by_force() {
     let small = VolumeChange { size: Some(Bytes(2 << 20)), ..VolumeChange::default() };
     let error = service.update_volume(&context(), &volume("v"), &small).unwrap_err();
     assert!(matches!(error, Error::BelowUse { .. }) && error.may_be_forced(), "{error}");
-    assert!(error.to_string().contains("holds 3073 KiB, more than 2 MiB"), "{error}");
+    assert!(error.to_string().contains("contains 3073 KiB, more than 2 MiB"), "{error}");
     rig.check_agreement(&service);
     service.update_volume(&context().forced(), &volume("v"), &small).unwrap();
     assert_eq!(service.usage(&volume("v")).unwrap().bytes, (3 << 20) + 1024, "nothing is lost");

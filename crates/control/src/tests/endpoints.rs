@@ -1,6 +1,6 @@
 //! Endpoints: stored, shown to the data plane, and reported if they have no listener.
 
-use super::rig::{Rig, context, furnished, new_volume, volume};
+use super::rig::{Rig, context, furnished, new_volume, properties, volume};
 use crate::{Error, NewVolume, VolumeChange, Warning};
 use std::net::IpAddr;
 
@@ -47,7 +47,7 @@ fn another_list_of_endpoints_is_another_volume() {
     let service = furnished(&rig);
     let new = NewVolume { endpoints: Some(addresses(&["10.0.0.2"])), ..new_volume("v", "p", 1024) };
     match service.create_volume(&context(), &new).unwrap_err() {
-        Error::Conflict { differs, .. } => assert_eq!(differs, ["endpoints"]),
+        Error::Conflict { differs, .. } => assert_eq!(properties(&differs), ["endpoints"]),
         other => panic!("{other}"),
     }
 }

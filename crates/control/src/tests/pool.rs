@@ -1,6 +1,6 @@
 //! Pools: what their levels allow, and what reaches their volumes.
 
-use super::rig::{DISK, Rig, context, furnished, new_pool, new_volume, pool, volume};
+use super::rig::{DISK, Rig, context, furnished, new_pool, new_volume, pool, properties, volume};
 use crate::{Error, Labels, NewPool, Outcome, PoolChange, Verb, Warning};
 use envelope::{Bytes, BytesPerSecond, Level, PoolSettings, Qos, VolumeSettings};
 use std::num::NonZeroU64;
@@ -26,7 +26,15 @@ fn a_pool_is_made_once_and_found_again() {
     assert_eq!(again.operation.detail, "nothing to change");
     let other = NewPool { size: Bytes::tib(5), labels: Labels::new(), ..new };
     let error = service.create_pool(&context(), &other).unwrap_err();
-    assert!(matches!(&error, Error::Conflict { differs, .. } if *differs == ["size", "labels"]), "{error}");
+    assert!(
+        matches!(&error, Error::Conflict { differs, .. } if properties(differs) == ["size", "labels"]),
+        "{error}"
+    );
+    assert_eq!(
+        error.to_string(),
+        "there is a pool p already, with another size (4 TiB, not 5 TiB), labels (team=chips, not none): change it, \
+         or choose another name"
+    );
     drop(service);
     let service = rig.open();
     assert_eq!(service.pool(&pool("p")).unwrap(), made.value, "after a restart");

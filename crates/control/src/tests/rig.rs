@@ -2,8 +2,8 @@
 
 use crate::store::Store;
 use crate::{
-    Actor, ChangeContext, Dependencies, Listeners, NewPool, NewVolume, PoolName, Protocols, Resolver, Result,
-    Service, Volume, VolumeClients, VolumeName, Warning,
+    Actor, ChangeContext, Dependencies, Difference, Listeners, NewPool, NewVolume, PoolName, Protocols,
+    Resolver, Result, Service, Volume, VolumeClients, VolumeName, Warning,
 };
 use envelope::{Bytes, Level};
 use std::collections::{BTreeMap, BTreeSet};
@@ -384,4 +384,8 @@ pub(super) fn furnished(rig: &Rig) -> Service {
     service.create_pool(&context(), &new_pool("p", Level::GcnvPremium, 4)).unwrap();
     service.create_volume(&context(), &new_volume("v", "p", 1024)).unwrap();
     service
+}
+
+pub(crate) fn properties(differences: &[Difference]) -> Vec<&'static str> {
+    differences.iter().map(|difference| difference.property).collect()
 }

@@ -1,6 +1,6 @@
 //! Users from their making to their end: who logs in, as whom, and what nobody finds out.
 
-use super::rig::{FailureMode, Killed, Rig, context};
+use super::rig::{FailureMode, Killed, Rig, context, properties};
 use crate::seal::KEY_FILE;
 use crate::{
     Error, NewGroup, NewUser, STORE_FILE, Service, StoreError, UserChange, Verb, Warning, account_name,
@@ -131,7 +131,10 @@ fn identical_creation_changes_nothing() {
         (NewUser { windows_names: Some(vec![windows_name("a").unwrap()]), ..new.clone() }, "windows names"),
     ] {
         let error = service.create_user(&context(), &other).unwrap_err();
-        assert!(matches!(&error, Error::Conflict { differs, .. } if *differs == [property]), "{error}");
+        assert!(
+            matches!(&error, Error::Conflict { differs, .. } if properties(differs) == [property]),
+            "{error}"
+        );
     }
     let change = UserChange { gid: Some(1000), ..UserChange::default() };
     assert!(!service.update_user(&context(), &name("alice"), &change).unwrap().operation.has_changed());

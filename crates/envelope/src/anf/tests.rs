@@ -163,7 +163,7 @@ fn pool_sizes_match_documents() {
         assert!(pool(Level::AnfPremium, tib).limits().is_ok(), "{tib}");
     }
     for (size, shown) in [
-        (Bytes(Bytes::tib(1).0 - 1), "of 1099511627775 B"),
+        (Bytes(Bytes::tib(1).0 - 1), "of 1024 GiB (1099511627775 bytes)"),
         (Bytes::gib(1536), "of 1.5 TiB"),
         (Bytes::tb(2), "of 2 TB"),
         (Bytes::tib(2049), "of 2049 TiB"),

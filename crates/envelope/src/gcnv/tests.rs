@@ -192,7 +192,8 @@ fn pool_sizes_match_documents() {
         for size in [Bytes(least.0 - step), Bytes(max.0 + step), Bytes(least.0 + 1)] {
             let refusal = refusal(Pool::new(level, size).limits());
             let allowed = format!(
-                "{level}: a pool of {size}; allowed: {least} to {max} in steps of 1 GiB [GCNV quotas (Google)"
+                "{level}: a pool of {}; allowed: {least} to {max} in steps of 1 GiB [GCNV quotas (Google)",
+                size.for_people()
             );
             assert!(refusal.starts_with(&allowed), "{refusal}");
         }
@@ -214,7 +215,10 @@ fn volume_sizes_match_documents() {
         for size in [Bytes(least.0 - Bytes::gib(1).0), Bytes(max.0 + Bytes::gib(1).0)] {
             let refusal = refusal(pool.volume_limits(&Volume::new(size)));
             assert!(
-                refusal.contains(&format!("{level}: a volume of {size}; allowed: {least} to {max}")),
+                refusal.contains(&format!(
+                    "{level}: a volume of {}; allowed: {least} to {max}",
+                    size.for_people()
+                )),
                 "{refusal}"
             );
         }

@@ -80,8 +80,8 @@ impl Pool {
             return Err(Refusal::new(what, format!("at most {max}"), source));
         }
         if totals.size > self.size {
-            let what = format!("{}: volumes of {} together", self.level, totals.size);
-            return Err(Refusal::new(what, format!("at most the pool's {}", self.size), source));
+            let what = format!("{}: volumes of {} together", self.level, totals.size.for_people());
+            return Err(Refusal::new(what, format!("at most the pool's {}", self.size.for_people()), source));
         }
         match self.limits()?.total.combined {
             Some(max) if totals.throughput > max => {
@@ -100,7 +100,12 @@ impl Pool {
             return Err(Refusal::new(what, "resizing its volume, which is the same", F3));
         }
         if to < self.size && !info.pool_shrinks {
-            let what = format!("{}: shrinking a pool from {} to {to}", self.level, self.size);
+            let what = format!(
+                "{}: shrinking a pool from {} to {}",
+                self.level,
+                self.size.for_people(),
+                to.for_people()
+            );
             return Err(Refusal::new(what, format!("{} or more", self.size), S1));
         }
         Self { size: to, ..self.clone() }.check_volumes(volumes)
@@ -109,7 +114,12 @@ impl Pool {
     /// An instance changes with its volume. Ignores other volumes.
     pub fn check_volume_resize(&self, volume: &Volume, resize: &Resize) -> Result<(), Refusal> {
         let info = self.level.info();
-        let what = format!("{}: resizing a volume from {} to {}", self.level, volume.size, resize.to);
+        let what = format!(
+            "{}: resizing a volume from {} to {}",
+            self.level,
+            volume.size.for_people(),
+            resize.to.for_people()
+        );
         if resize.to < resize.used {
             let source = if info.provider == Provider::Anf { A2 } else { OWN };
             return Err(Refusal::new(what, format!("at least the {} stored in it", resize.used), source));
@@ -215,12 +225,17 @@ impl Pool {
         if let Some(bands) = volume.sizes(self.level) {
             bands.check(&what, volume.size)?;
         }
-        let what = || format!("{what} of {} in a pool of {}", volume.size, self.size);
+        let what =
+            || format!("{what} of {} in a pool of {}", volume.size.for_people(), self.size.for_people());
         if info.is_instance && volume.size != self.size {
             return Err(Refusal::new(what(), "the pool's size: pool and volume are one instance", F3));
         }
         if volume.size > self.size {
-            return Err(Refusal::new(what(), format!("at most the pool's {}", self.size), info.sources[0]));
+            return Err(Refusal::new(
+                what(),
+                format!("at most the pool's {}", self.size.for_people()),
+                info.sources[0],
+            ));
         }
         Ok(())
     }

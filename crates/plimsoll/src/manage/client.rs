@@ -3,7 +3,7 @@
 use super::client_check::{self, CheckArgs};
 use super::connection::Reach;
 use super::table::Table;
-use api_client::model::{Client, Nfs4Client};
+use api_client::model::{ConnectedClient, Nfs4Client};
 use clap::Subcommand;
 use std::process::ExitCode;
 
@@ -62,7 +62,7 @@ fn list(reach: &Reach) -> anyhow::Result<()> {
 
 /// The protection of a client's connections, in the words of the mount option `xprtsec`.
 /// Connections that differ are counted.
-fn protection(client: &Client) -> String {
+fn protection(client: &ConnectedClient) -> String {
     let (all, encrypted, verified) =
         (client.connections, client.encrypted_connections, client.verified_connections);
     let of = [
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn protection_of_connections_that_differ_is_counted() {
         let of = |connections, encrypted_connections, verified_connections| {
-            protection(&Client {
+            protection(&ConnectedClient {
                 address: String::new(),
                 connections,
                 connected_seconds: 0,

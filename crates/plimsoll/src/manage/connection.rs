@@ -11,7 +11,7 @@ use crate::terminal::{self, printable};
 use anyhow::{Context, anyhow, bail};
 use api::convert::ToValue;
 use api_client::ADMIN_TOKEN_FILE;
-use api_client::model::{MountTarget, Page, Volume, Warning};
+use api_client::model::{MountTarget, Page, Problem, Volume, Warning};
 use api_client::{ChangeOptions, Client, Error, Target};
 use clap::Args;
 use serde::Serialize;
@@ -23,9 +23,6 @@ use std::path::{Path, PathBuf};
 
 /// The environment variable with the token.
 const TOKEN_VARIABLE: &str = "PLIMSOLL_TOKEN";
-
-/// Precondition Failed (RFC 9110 §15.5.13).
-const CHANGED: u16 = 412;
 
 /// The service to ask, and the form of the output.
 #[derive(Clone, Debug, Default, Args)]
@@ -252,9 +249,7 @@ fn read_token(path: &Path) -> anyhow::Result<String> {
 /// The message for an error of the client.
 fn describe(error: Error, url: &str) -> anyhow::Error {
     match error {
-        Error::Refused(problem) if problem.status == CHANGED => {
-            anyhow!("somebody else has changed it since: show it again, then repeat the change ({problem})")
-        }
+        Error::Refused(problem) if problem.version.is_some() => anyhow!(stale(&problem)),
         Error::Refused(problem) if problem.forceable => anyhow!("{problem} (--force)"),
         Error::Refused(problem) => anyhow!("{problem}"),
         Error::Unreachable(why) => anyhow!("no service answers ({why}): start it with \"plimsoll serve\""),
@@ -262,6 +257,15 @@ fn describe(error: Error, url: &str) -> anyhow::Error {
             anyhow!("the server at {url} is not a Plimsoll of this version: {what}")
         }
     }
+}
+
+/// The message for a change that expected another version.
+fn stale(problem: &Problem) -> String {
+    let fact = problem.detail.trim_end_matches(": read it again");
+    let look = problem.version.as_ref().map_or_else(String::new, |version| {
+        format!("plimsoll {} show {}", version.kind, quoted(&version.name))
+    });
+    printable(&format!("{fact}: look at it again with \"{look}\""))
 }
 
 impl Session {

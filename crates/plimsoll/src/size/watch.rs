@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use api_client::Samples;
-use api_client::model::Client as Connected;
+use api_client::model::ConnectedClient as Connected;
 use bench::workload::{Counters, Observed, sampled};
 use clap::Args;
 use envelope::{Access, Bytes, parse_duration};

@@ -148,7 +148,7 @@ fn a_size_below_what_is_stored_is_refused_and_may_be_insisted_on() {
         client.write(&file, at * MIB, &vec![7; 1 << 20], StableHow::FileSync).unwrap();
     }
     let said = service.refuses(&["volume", "resize", "v1", "2MiB"]);
-    assert!(said.contains("holds 4097 KiB, more than 2 MiB") && said.contains("--force"), "{said}");
+    assert!(said.contains("contains 4097 KiB, more than 2 MiB") && said.contains("--force"), "{said}");
     assert_eq!(service.json(&["volume", "show", "v1"])["size_bytes"], 8 * MIB);
     service.says(&["volume", "resize", "v1", "2MiB", "--force"]);
     assert!(client.write(&file, 4 * MIB, &[7; 4096], StableHow::FileSync).unwrap_err().is(Status::NOSPC));

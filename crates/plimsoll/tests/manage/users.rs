@@ -49,7 +49,7 @@ fn a_user_is_made_shown_changed_and_deleted() {
     let said = service.says(&["user", "set-password", "alice", "--password-file", secret.to_str().unwrap()]);
     assert_eq!(said, "Set the password of user alice.\n");
     let late = service.refuses(&["user", "set-password", "alice", "--no-password", "--if-version", "1-0"]);
-    assert!(late.contains("somebody else has changed it"), "{late}");
+    assert!(late.contains("user alice has changed since version \"1-0\""), "{late}");
     let said = service.says(&["user", "set-password", "alice", "--no-password"]);
     assert_eq!(said, "User alice has no password now and cannot log in.\n");
     let said = service.says(&["user", "update", "alice", "--gid", "2000", "--no-windows-names"]);

@@ -1,0 +1,33 @@
+//! An example of each request body. `tests/server/description.rs` sends them.
+
+use serde_json::{Value, json};
+
+/// The body of a request for the operation of this name.
+pub(super) fn request(operation: &str) -> Option<Value> {
+    let example = match operation {
+        "createPool" => {
+            json!({ "name": "engineering", "level": "anf/premium", "size_bytes": 4_398_046_511_104_u64 })
+        }
+        "changePool" => {
+            json!({ "size_bytes": 8_796_093_022_208_u64, "labels": { "cost-center": "4711" } })
+        }
+        "createVolume" => json!({
+            "name": "tools",
+            "pool": "engineering",
+            "size_bytes": 1_099_511_627_776_u64,
+            "protocols": ["nfsv3", "nfsv4.1"],
+            "rules": [{ "clients": ["10.1.0.0/16"], "access": "read-write", "squash": "root" }],
+        }),
+        "changeVolume" => json!({ "size_bytes": 2_199_023_255_552_u64, "labels": { "team": "build" } }),
+        "replaceRules" => json!({ "rules": [
+            { "clients": ["10.1.0.0/16"], "access": "read-write" },
+            { "clients": ["10.2.0.7", "build-7.example.org"], "access": "read-only" },
+        ] }),
+        "createUser" => json!({ "name": "alice", "uid": 1000, "password": "correct horse battery staple" }),
+        "changeUser" => json!({ "windows_names": ["CORP\\alice.smith"] }),
+        "createGroup" => json!({ "name": "artists", "gid": 2000, "members": ["alice"] }),
+        "createToken" => json!({ "name": "grafana", "role": "read" }),
+        _ => return None,
+    };
+    Some(example)
+}
