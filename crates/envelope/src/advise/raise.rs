@@ -69,7 +69,7 @@ impl Choice {
         next.min()
     }
 
-    /// The same pools and volumes at this level and size of each pool. Volumes that get their throughput from
+    /// Equal pools and volumes at this level and size of each pool. Volumes that get their throughput from
     /// their size fill the pool.
     fn at(&self, level: Level, pool_size: Bytes, workload: &Workload, catalog: &Catalog) -> Option<Self> {
         let throughput_source = self.throughput_source(level);

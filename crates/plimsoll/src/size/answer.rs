@@ -308,7 +308,7 @@ fn details(choice: &Choice, asked: &SizingRequest) -> Facts {
     facts
 }
 
-/// What each year needs, and whether the option still carries it.
+/// The need of each year, and whether the option still carries it.
 pub(super) fn years(years: &[Year], asked: &SizingRequest, columns: Option<usize>) -> String {
     let priced = asked.catalog.prices.is_some();
     let mut heads = vec![">YEAR", ">DATA", "NEEDS"];

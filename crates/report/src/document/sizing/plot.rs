@@ -13,8 +13,8 @@ const MEASURED: usize = 3;
 const DOCUMENTED: usize = 6;
 const STEP: usize = 10;
 /// A value above this multiple of all others would flatten them.
-const FAR: f64 = 4.0;
-/// The same where nothing but documented limits is known: beyond it the load would lie on the floor.
+const FAR: f64 = 3.0;
+/// A multiple for loads with documented limits alone: beyond it the load would lie on the floor.
 const FAR_ALONE: f64 = 20.0;
 
 /// Values over the percent of reads, without a gap.
