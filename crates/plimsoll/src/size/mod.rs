@@ -30,8 +30,8 @@ use question::{Asked, ELSEWHERE, HiddenQuestion, LongHelp, Question, SizingReque
     args_conflicts_with_subcommands = true,
     disable_help_subcommand = true,
     after_help = "Example:
-  plimsoll size --capacity 40TiB --iops 120k --block 8k --read 70 --clients 6 --latency 2ms
-\"plimsoll size --help\" lists all flags: clients, measured loads, headroom, profiles.",
+  plimsoll size --capacity 40TiB --iops 120k --block 8k --read 70 --clients 6
+\"--help\" lists all flags: clients, measured loads, headroom, profiles.",
     after_long_help = "Examples:
   plimsoll size --capacity 40TiB --iops 120k --block 8k --read 70 --clients 6 --latency 2ms
   plimsoll size --capacity 200TiB --throughput 9GiB/s --block 256k --pattern sequential --read 80 --provider anf
@@ -57,16 +57,16 @@ pub(crate) struct SizeArgs {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Show the arithmetic of an option line by line, with the page of each figure.
+    /// Show the arithmetic of an option, with the page of each figure.
     #[command(after_help = ELSEWHERE)]
     Explain(Box<ExplainArgs>),
     /// Create the pools and volumes of an option on a running service.
     #[command(after_help = ELSEWHERE)]
     Apply(Box<apply::ApplyArgs>),
-    /// Write a scenario for "plimsoll bench run" that measures the workload.
+    /// Write the workload as a scenario for "plimsoll bench run".
     #[command(after_help = ELSEWHERE)]
     Scenario(Box<ScenarioArgs>),
-    /// Say how to compare options by cost, or print an example table of prices.
+    /// Say how to compare options by cost, or print example prices.
     Prices(prices::PricesArgs),
 }
 

@@ -37,13 +37,17 @@ pub(super) struct LoadFlags {
     /// Show each of the next N years, where --growth is that of a year
     #[arg(long, value_name = "N", requires = "growth", hide_short_help = true)]
     pub(crate) years: Option<u32>,
-    /// Operations a second, like 120k; with --throughput, the block follows
+    /// Operations a second, like 120k
+    ///
+    /// With --throughput as well, the block follows from both.
     #[arg(long, value_parser = words::iops)]
     pub(crate) iops: Option<Iops>,
     /// Data a second, like 900MiB/s
     #[arg(long, value_name = "RATE")]
     pub(crate) throughput: Option<BytesPerSecond>,
-    /// home, media, vm, ai, database, eda, hpc: sets block and reads
+    /// home, media, vm, ai, database, eda, hpc: sets the mix
+    ///
+    /// The mix is --block, --read and --pattern, which override it.
     #[arg(long, value_name = "KIND", value_parser = WorkloadKind::named, conflicts_with = "from")]
     pub(crate) like: Option<&'static WorkloadKind>,
     /// Users, 4 IOPS and 10 GiB each: sets --like home
@@ -58,10 +62,12 @@ pub(super) struct LoadFlags {
     /// GPUs in training, 500 MiB/s and 2 TiB each
     #[arg(long, value_name = "N", value_parser = words::count(), conflicts_with_all = ["from", "from_volume"])]
     pub(crate) gpus: Option<u32>,
-    /// Bytes of an operation, like 8k [default: 8k with --iops, else 64k]
+    /// Bytes of an operation, like 8k
+    ///
+    /// Default: 8k with --iops, 64k with --throughput or sequential operations.
     #[arg(long, value_name = "SIZE", value_parser = words::block)]
     pub(crate) block: Option<Bytes>,
-    /// Reads in percent of the operations, like 70 [default: 100]
+    /// Reads in percent, like 70 [default: 100]
     #[arg(long, value_name = "PERCENT", value_parser = words::reads)]
     pub(crate) read: Option<u32>,
     /// Order of operations: random or sequential [default: random below 64k, sequential from there]
@@ -146,9 +152,9 @@ pub(super) struct FromFlags {
 #[command(next_help_heading = "The choice")]
 pub(super) struct ChoiceFlags {
     /// Provider of the levels: anf, gcnv, filestore, plimsoll (as measured with --measured), all
-    #[arg(long, value_parser = words::providers, default_value = "all", help = "anf, gcnv, filestore, plimsoll or all")]
+    #[arg(long, value_parser = words::providers, default_value = "all", help = "anf, gcnv, filestore, plimsoll, all")]
     pub(crate) provider: words::Providers,
-    /// Level to choose from, repeatable: see "plimsoll level list"
+    /// Level, repeatable: see "plimsoll level list"
     #[arg(long, value_parser = manage::words::level(), hide_possible_values = true)]
     pub(crate) level: Vec<LevelName>,
     /// Greatest number of volumes to spread the data over; 1 for a single volume
@@ -169,7 +175,9 @@ pub(super) struct ChoiceFlags {
     /// A run of "plimsoll bench run" that replaces the published figures of a level, repeatable [default level: plimsoll/custom]
     #[arg(long, value_name = "[LEVEL=]RUN.json", hide_short_help = true)]
     pub(crate) measured: Vec<String>,
-    /// Plan several workloads of a TOML file, with a [[workload]] table each
+    /// Plan the [[workload]] tables of a TOML file
+    ///
+    /// Each table has a name and the keys of a workload's flags, like capacity = "4TiB".
     #[arg(long, value_name = "FILE", conflicts_with_all = PLAN_CONFLICTS)]
     pub(crate) plan: Option<PathBuf>,
     /// Table of prices in TOML: see "plimsoll size prices"
