@@ -45,10 +45,10 @@ mod text;
 mod units;
 
 pub use advise::{
-    Access, Advice, Band, Bound, Catalog, Choice, Constraint, Cost, EDA_BYTES, EDA_READ_THOUSANDTHS,
-    Evidence, Machine, Measured, MeasuredPoint, MixCeilings, Mount, Price, Prices, Recommendation,
-    SkippedLevel, Stream, Utilization, Workload, WorkloadKind, advise, mib, mib_within, size, size_to_buy,
-    size_within,
+    Access, Advice, Band, Bound, Catalog, Choice, Constraint, Cost, Demand, DemandRate, EDA_BYTES,
+    EDA_READ_THOUSANDTHS, Evidence, Machine, Measured, MeasuredPoint, MixCeilings, Mount, Plan, PlanOption,
+    PlannedPool, PlannedVolume, Price, Prices, Raise, RaiseStep, Recommendation, SkippedLevel, Stream,
+    Utilization, Workload, WorkloadKind, Year, advise, mib, mib_within, plan, size, size_to_buy, size_within,
 };
 pub use client::{Check, CheckOptions, CheckState, ClientFacts, ClientMount, Interface};
 pub use level::{Counts, Level, LevelInfo, NameRule, Owner, Protocol, Provider, Qos, Settable};

@@ -236,15 +236,18 @@ impl Display for Iops {
     }
 }
 
+/// A capacity: a bare number is refused, because it is a forgotten unit more often than a number of bytes.
 impl FromStr for Bytes {
     type Err = Refusal;
 
     fn from_str(text: &str) -> Result<Self, Refusal> {
-        let allowed = "bytes, or a number with KiB, MiB, GiB, TiB or PiB, or k, M, G, T or P for short (powers of 1,024), \
-                       or with kB, MB, GB, TB or PB (powers of 1,000), like 4096, 8k, 1.5TiB, 100G or 60TB";
-        parse(text, bytes_per_unit, 1)
-            .map(Self)
-            .ok_or_else(|| Refusal::new(format!("\"{text}\" is not a size"), allowed, OWN))
+        let bytes = parse_size(text)?;
+        if text.trim().ends_with(|last: char| last.is_ascii_digit()) {
+            let number = text.trim();
+            let what = format!("\"{number}\" has no unit: a size needs a unit, like {number}GiB");
+            return Err(Refusal::new(what, SIZES, OWN));
+        }
+        Ok(Self(bytes))
     }
 }
 
@@ -290,8 +293,13 @@ fn parse_thousands(text: &str) -> Option<u64> {
         .map(|all| all / 1_000_000)
 }
 
+const SIZES: &str = "a number with KiB, MiB, GiB, TiB or PiB, or k, M, G, T or P for short (powers of 1,024), with kB, MB, \
+                     GB, TB or PB (powers of 1,000), or with B, like 4096B, 8k, 1.5TiB, 100G or 60TB";
+
+/// The size of a block or a file, in bytes; a bare number is bytes, as in fio and dd.
 pub fn parse_size(text: &str) -> Result<u64, Refusal> {
-    text.parse().map(|Bytes(bytes)| bytes)
+    parse(text, bytes_per_unit, 1)
+        .ok_or_else(|| Refusal::new(format!("\"{text}\" is not a size"), SIZES, OWN))
 }
 
 /// A count: `900`, `120k`, `1.2M`; the letters mean thousands and millions, in either case.
@@ -408,7 +416,7 @@ mod tests {
     #[test]
     fn short_units_match_fio_and_zfs() {
         for (text, bytes) in [
-            ("4096", 4096),
+            ("4096B", 4096),
             ("8k", 8 << 10),
             ("8K", 8 << 10),
             ("8kib", 8 << 10),
@@ -424,6 +432,17 @@ mod tests {
             assert_eq!(parse_size(text), Ok(bytes), "{text}");
         }
         assert_eq!("900M/s".parse(), Ok(BytesPerSecond::mib(900)));
+    }
+
+    #[test]
+    fn size_without_unit_is_bytes_for_block_and_refused_for_capacity() {
+        assert_eq!(parse_size("4096"), Ok(4096));
+        for text in ["40", " 40 ", "0", "1.5"] {
+            let refusal = text.parse::<Bytes>().unwrap_err().to_string();
+            let hint = format!("a size needs a unit, like {}GiB", text.trim());
+            assert!(refusal.contains(&hint) && refusal.contains("4096B"), "{refusal}");
+        }
+        assert_eq!("40B".parse(), Ok(Bytes(40)));
     }
 
     #[test]

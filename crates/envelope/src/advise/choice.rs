@@ -96,6 +96,7 @@ impl Choice {
             origins.extend(candidate.pool.volume_limits(&candidate.volume)?.origin);
         }
         let cost = catalog.prices.as_ref().and_then(|prices| prices.of(&candidate));
+        caveats.extend(catalog.prices.as_ref().and_then(|prices| prices.of_several_pools(&candidate)));
         let large = candidate.volume.settings.large;
         let clients = for_clients(candidate.pool.level, large, workload, measured_on);
         let Candidate { pools, pool, per_pool, volume } = candidate;
@@ -289,7 +290,7 @@ impl Evidence {
 }
 
 /// The load that uses the whole ceiling, if `needed` uses `used` of it; rounded down.
-fn scaled_load(needed: &[Stream], used: Utilization) -> (BytesPerSecond, Iops) {
+pub(super) fn scaled_load(needed: &[Stream], used: Utilization) -> (BytesPerSecond, Iops) {
     let rate = used.ceiling_of(Stream::total(needed).0.0);
     let iops = |stream: &Stream| used.ceiling_of(stream.rate.0) / stream.block.0.max(1);
     (BytesPerSecond(rate), Iops(needed.iter().map(iops).fold(0, u64::saturating_add)))

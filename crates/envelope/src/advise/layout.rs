@@ -199,7 +199,7 @@ impl Layout {
     }
 }
 
-fn buy_performance(pool: &mut Pool, load: &Load<'_>, pools: u64, clients: Option<u32>) {
+pub(super) fn buy_performance(pool: &mut Pool, load: &Load<'_>, pools: u64, clients: Option<u32>) {
     if pool.level.info().is_instance {
         pool.settings.iops = Some(ProvisionedIops::Fixed(min_operations(pool, load, pools, clients)));
         return;
@@ -249,7 +249,7 @@ pub(super) fn first_matching(from: u64, last: u64, holds: impl Fn(u64) -> bool) 
 }
 
 /// The documented sizes, in steps of at least a GiB where possible.
-fn ranges(bands: Option<Bands>) -> Vec<Range<Bytes>> {
+pub(super) fn ranges(bands: Option<Bands>) -> Vec<Range<Bytes>> {
     let coarse = |range: &Range<Bytes>| {
         let step = if range.min.0.is_multiple_of(GIB) { range.step.0.max(GIB) } else { range.step.0 };
         Range { step: Bytes(step), ..*range }

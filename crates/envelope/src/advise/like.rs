@@ -1,10 +1,11 @@
-//! Kinds of workloads named by the pages, each with an assumed mix.
+//! Kinds of workloads, each with an assumed mix.
 
 use super::Access;
+use super::demand::{self, Demand};
 use crate::source::{OWN, PAGE_003, PAGE_004};
 use crate::{Bytes, Refusal, Source};
 
-/// A kind of workload. The name is from a page; the mix is an assumption, because no page gives block sizes and reads.
+/// A kind of workload. The name is from a page, except `vm`. The mix is an assumption: no page gives blocks and reads.
 #[derive(Debug, PartialEq, Eq)]
 pub struct WorkloadKind {
     pub name: &'static str,
@@ -13,6 +14,8 @@ pub struct WorkloadKind {
     pub block: Bytes,
     pub read_thousandths: u32,
     pub about: &'static str,
+    /// The demand of one user, stream, machine or GPU, where the kind has such a unit.
+    pub demand: Option<&'static Demand>,
     pub source: Source,
 }
 
@@ -28,14 +31,20 @@ const ALL: &[WorkloadKind] = &[
         block: super::EDA_BYTES,
         read_thousandths: super::EDA_READ_THOUSANDTHS,
         about: "the EDA mix of SPECstorage, with measured rates at 2 ms",
+        demand: None,
         source: PAGE_004,
     },
-    sequential("media-rendering", &["media"], 750, SCALE_OUT),
-    sequential("media-repository", &[], 900, THROUGHPUT),
-    sequential("ai-ml", &["ai"], 900, THROUGHPUT),
-    sequential("hpc", &[], 500, THROUGHPUT),
-    random("database", &["databases"], 8, 700, "the tests with one client represent it"),
-    random("file-share", &["home", "home-directories"], 4, 750, "the tests with one client represent it"),
+    sequential("media-rendering", &["media"], 750, SCALE_OUT, Some(&demand::STREAM)),
+    sequential("media-repository", &[], 900, THROUGHPUT, Some(&demand::STREAM)),
+    sequential("ai-ml", &["ai"], 900, THROUGHPUT, Some(&demand::GPU)),
+    sequential("hpc", &[], 500, THROUGHPUT, None),
+    random("database", &["databases"], 8, 700, None),
+    random("file-share", &["home", "home-directories"], 4, 750, Some(&demand::USER)),
+    WorkloadKind {
+        about: "an assumption of Plimsoll: disks of virtual machines are files with small random operations",
+        source: OWN,
+        ..random("vm", &["vms", "virtual-machines"], 8, 600, Some(&demand::MACHINE))
+    },
 ];
 
 const fn sequential(
@@ -43,9 +52,10 @@ const fn sequential(
     aliases: &'static [&'static str],
     read_thousandths: u32,
     about: &'static str,
+    demand: Option<&'static Demand>,
 ) -> WorkloadKind {
     let (access, block) = (Access::Sequential, Bytes(256 << 10));
-    WorkloadKind { name, aliases, access, block, read_thousandths, about, source: PAGE_003 }
+    WorkloadKind { name, aliases, access, block, read_thousandths, about, demand, source: PAGE_003 }
 }
 
 const fn random(
@@ -53,7 +63,7 @@ const fn random(
     aliases: &'static [&'static str],
     kib: u64,
     read_thousandths: u32,
-    about: &'static str,
+    demand: Option<&'static Demand>,
 ) -> WorkloadKind {
     WorkloadKind {
         name,
@@ -61,7 +71,8 @@ const fn random(
         access: Access::Random,
         block: Bytes(kib << 10),
         read_thousandths,
-        about,
+        about: "the tests with one client represent it",
+        demand,
         source: PAGE_003,
     }
 }

@@ -10,28 +10,36 @@ mod catalog;
 mod choice;
 mod constraint;
 mod curve;
+mod demand;
 mod envelopes;
 mod layout;
 mod like;
 mod machine;
 mod measured;
 mod mount;
+mod plan;
 mod price;
+mod raise;
 mod rank;
 mod search;
 mod workload;
+mod years;
 
 pub use band::Band;
 pub use catalog::Catalog;
 pub use choice::{Advice, Choice, Evidence, MixCeilings, SkippedLevel};
 pub use constraint::{Bound, Constraint, Utilization, mib, mib_within, size, size_to_buy, size_within};
+pub use demand::{Demand, DemandRate};
 pub use like::WorkloadKind;
 pub use machine::Machine;
 pub use measured::{Measured, MeasuredPoint};
 pub use mount::{Mount, Recommendation};
+pub use plan::{Plan, PlanOption, PlannedPool, PlannedVolume, plan};
 pub use price::{Cost, Price, Prices};
+pub use raise::{Raise, RaiseStep};
 pub use search::advise;
 pub use workload::{Access, EDA_BYTES, EDA_READ_THOUSANDTHS, Stream, Workload};
+pub use years::Year;
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
-//! The cost of a choice, by a table of the user. No prices are shipped: they differ by region, contract and day.
+//! The cost of a choice, by a table of the user. No provider's prices are shipped: they differ by region, contract and day.
 
 use super::layout::Candidate;
-use crate::{BytesPerSecond, Iops, Level, ProvisionedIops};
+use crate::{BytesPerSecond, Iops, Level, ProvisionedIops, grouped};
 use serde::Serialize;
 
 /// Prices of levels.
@@ -35,10 +35,17 @@ pub struct Cost {
     pub currency: String,
 }
 
+impl Cost {
+    /// The number without the currency, rounded up to a hundredth.
+    pub fn amount(&self) -> String {
+        let hundredths = self.millionths.div_ceil(10_000);
+        format!("{}.{:02}", grouped(hundredths / 100), hundredths % 100)
+    }
+}
+
 impl std::fmt::Display for Cost {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let hundredths = self.millionths.div_ceil(10_000);
-        write!(f, "{}.{:02} {}", hundredths / 100, hundredths % 100, self.currency)
+        write!(f, "{} {}", self.amount(), self.currency)
     }
 }
 
@@ -62,5 +69,18 @@ impl Prices {
             parts.iter().map(|&(amount, price, per)| u128::from(amount) * u128::from(price) / per).sum();
         let all = pool.saturating_mul(u128::from(candidate.pools));
         Some(Cost { millionths: u64::try_from(all).unwrap_or(u64::MAX), currency: self.currency.clone() })
+    }
+
+    /// A caveat that the price favors several pools, because each includes some throughput.
+    pub(super) fn of_several_pools(&self, candidate: &Candidate) -> Option<String> {
+        let (_, price) = self.levels.iter().find(|(level, _)| *level == candidate.pool.level)?;
+        let included = price.included_throughput;
+        (candidate.pools > 1 && included.0 > 0).then(|| {
+            format!(
+                "Each of the {} pools includes {included:#} in its price, which favors several pools; --volumes 1 gives \
+                 one pool.",
+                candidate.pools
+            )
+        })
     }
 }

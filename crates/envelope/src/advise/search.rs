@@ -80,7 +80,7 @@ fn is_unbounded(choice: &Choice, workload: &Workload) -> bool {
 
 /// Returns the cheapest candidate if there are prices, otherwise the smallest capacity. Ties go to the fewest
 /// volumes.
-fn smallest(layouts: &[Layout], workload: &Workload, catalog: &Catalog) -> Option<Candidate> {
+pub(super) fn smallest(layouts: &[Layout], workload: &Workload, catalog: &Catalog) -> Option<Candidate> {
     let cost = |candidate: &Candidate| {
         let priced = catalog.prices.as_ref().and_then(|prices| prices.of(candidate));
         (priced.map(|cost| cost.millionths), candidate.capacity())

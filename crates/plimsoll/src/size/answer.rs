@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use envelope::{
-    Access, Advice, Bound, Bytes, BytesPerSecond, Choice, Constraint, Evidence, Iops, Provider,
-    Recommendation, SkippedLevel, Stream, Utilization, Workload, grouped, mib, mib_within, size, size_to_buy,
+    Access, Advice, Bound, Bytes, BytesPerSecond, Choice, Constraint, Evidence, Iops, Level, Provider,
+    RaiseStep, Recommendation, SkippedLevel, Stream, Utilization, Workload, Year, grouped, mib, mib_within,
+    size, size_to_buy,
 };
 use serde::Serialize;
 
@@ -41,11 +42,11 @@ impl SizingOutput<'_> {
         text.push('\n');
         if advice.options.is_empty() {
             text.push_str("No option carries this workload. The nearest options:\n");
-            text.push_str(&options(&advice.misses, workload).fit(columns));
+            text.push_str(&options(&advice.misses, asked).fit(columns));
         } else {
             let shown = if all { advice.options.len() } else { advice.leading_count() };
             text.push_str(&format!("{}:\n", order(advice)));
-            text.push_str(&options(&advice.options[..shown], workload).fit(columns));
+            text.push_str(&options(&advice.options[..shown], asked).fit(columns));
             text.push_str(&self.others(shown));
             text.push_str(&self.too_small());
         }
@@ -53,11 +54,16 @@ impl SizingOutput<'_> {
         let number = advice.options.iter().position(|option| option == choice);
         let heading = number.map_or("Nearest".to_owned(), |index| format!("Option {}", index + 1));
         text.push_str(&format!("\n{heading}: {}\n", what(choice)));
-        text.push_str(&details(choice, workload).fit(columns));
-        let more = if all { "" } else { "\"--all\" lists every option; " };
+        text.push_str(&details(choice, asked).fit(columns));
+        text
+    }
+
+    /// The next commands.
+    pub(super) fn next(&self) -> String {
+        let more = if self.all { "" } else { "\"--all\" lists every option; " };
         let next =
             format!("With the same flags: {more}\"explain\" shows the arithmetic, \"apply\" creates it.");
-        text + "\n" + &folded("", &next, columns)
+        format!("\n{}", folded("", &next, self.columns))
     }
 
     /// The reasons why the other options rank lower, with the options of each reason.
@@ -139,7 +145,7 @@ pub(super) fn question(workload: &Workload) -> Facts {
 }
 
 /// `120,000 IOPS of 8 KiB random, 70 % reads: 937.5 MiB/s`.
-fn of_stream(stream: &Stream) -> String {
+pub(super) fn of_stream(stream: &Stream) -> String {
     let reads = stream.read_thousandths;
     let tenth = if reads.is_multiple_of(10) { String::new() } else { format!(".{}", reads % 10) };
     let iops = grouped(stream.iops().0);
@@ -160,11 +166,13 @@ fn ms(us: u64) -> String {
     if us.is_multiple_of(1000) { format!("{} ms", us / 1000) } else { format!("{us} µs") }
 }
 
-fn options(choices: &[Choice], workload: &Workload) -> Table {
+fn options(choices: &[Choice], asked: &SizingRequest) -> Table {
+    let workload = &asked.workload;
     let priced = choices.iter().any(|choice| choice.cost.is_some());
     let mut heads = vec![">#", "LEVEL", "BUY", ">CARRIES", ">AT PEAK", "BOTTLENECK", "EVIDENCE"];
-    heads.extend(priced.then_some(">A MONTH"));
-    let mut table = Table::new(&heads).folding(&["EVIDENCE"]).leaving_out(&["AT PEAK", "EVIDENCE"]);
+    heads.extend(priced.then_some([">A MONTH", ">NEXT SIZE", ">NEXT LEVEL"]).into_iter().flatten());
+    let left_out = ["EVIDENCE", "BOTTLENECK", "NEXT LEVEL", "NEXT SIZE", "AT PEAK"];
+    let mut table = Table::new(&heads).folding(&["EVIDENCE"]).leaving_out(&left_out);
     for (choice, number) in choices.iter().zip(1..) {
         let cells = [
             format!("{number}"),
@@ -178,19 +186,25 @@ fn options(choices: &[Choice], workload: &Workload) -> Table {
             choice.evidence.name().to_owned(),
         ];
         let cost = choice.cost.as_ref().map_or_else(|| "no price".to_owned(), ToString::to_string);
-        table.row(cells.into_iter().chain(priced.then_some(cost)));
+        let more = |step| {
+            let raises = choice.raises(workload, &asked.catalog);
+            let more = raises.into_iter().find(|raise| raise.step == step).and_then(|raise| raise.more);
+            more.map_or_else(|| "-".to_owned(), |more| format!("+{}", more.amount()))
+        };
+        let costs = || [cost.clone(), more(RaiseStep::Size), more(RaiseStep::Level)];
+        table.row(cells.into_iter().chain(priced.then(costs).into_iter().flatten()));
     }
     table
 }
 
 /// The level, and whether its volumes are large ones.
-fn kind(choice: &Choice) -> String {
+pub(super) fn kind(choice: &Choice) -> String {
     let large = if choice.volume.settings.large { " large" } else { "" };
     format!("{}{large}", choice.level())
 }
 
 /// The greatest load that an option carries: in IOPS if operations are small or of a fixed mix, else in bytes per second.
-fn carries(rate: BytesPerSecond, iops: Iops, workload: &Workload) -> String {
+pub(super) fn carries(rate: BytesPerSecond, iops: Iops, workload: &Workload) -> String {
     let counted = |stream: &Stream| match stream.access {
         Access::Eda | Access::Metadata => true,
         Access::Random => stream.block < SMALL,
@@ -207,7 +221,7 @@ fn carries(rate: BytesPerSecond, iops: Iops, workload: &Workload) -> String {
     }
 }
 
-fn times(count: u32, each: &str) -> String {
+pub(super) fn times(count: u32, each: &str) -> String {
     if count == 1 { each.to_owned() } else { format!("{count} × {each}") }
 }
 
@@ -241,7 +255,8 @@ pub(super) fn missed(miss: &Choice) -> String {
     format!("{}{bound}", what(miss))
 }
 
-fn details(choice: &Choice, workload: &Workload) -> Facts {
+fn details(choice: &Choice, asked: &SizingRequest) -> Facts {
+    let workload = &asked.workload;
     let mut facts = Facts::default();
     facts.maybe("Set", choice.settings());
     if let Some((rate, iops)) = choice.maximum_load(workload) {
@@ -252,6 +267,12 @@ fn details(choice: &Choice, workload: &Workload) -> Facts {
                 true => iops,
                 false => format!("{} of this mix, {iops}", mib_within(rate)),
             },
+        );
+        facts.maybe(
+            "Can be raised",
+            choice
+                .raisable_load(workload)
+                .map(|(rate, iops)| format!("to {}, {iops:#}, by its settings alone", mib_within(rate))),
         );
         facts.maybe("Error band", choice.bottleneck().and_then(|bound| band(bound, rate)));
     }
@@ -267,6 +288,16 @@ fn details(choice: &Choice, workload: &Workload) -> Facts {
     let evidence = envelope.map_or_else(|| choice.evidence.name().to_owned(), cited);
     facts.maybe("Evidence", (!workload.streams.is_empty()).then_some(evidence));
     facts.maybe("Cost a month", choice.cost.as_ref());
+    if choice.cost.is_some() {
+        for raise in choice.raises(workload, &asked.catalog) {
+            let name = if raise.step == RaiseStep::Size { "Next size" } else { "Next level" };
+            let more = raise.more.map_or("no price".to_owned(), |more| format!("{more} a month more"));
+            let load = raise.choice.maximum_load(workload);
+            let load = load
+                .map_or(String::new(), |(rate, iops)| format!(", carries {}", carries(rate, iops, workload)));
+            facts.add(name, format!("{}: {more}{load}", what(&raise.choice)));
+        }
+    }
     facts.verbatim("Mount with", &choice.mount.options);
     for why in choice.mount.why.iter().chain(&choice.clients) {
         facts.add("", reason(why));
@@ -275,6 +306,40 @@ fn details(choice: &Choice, workload: &Workload) -> Facts {
         facts.add_cell("Caveat", Cell::from(caveat.as_str()).tone(Tone::Warning));
     }
     facts
+}
+
+/// The need of each year, and whether the option still carries it.
+pub(super) fn years(years: &[Year], asked: &SizingRequest, columns: Option<usize>) -> String {
+    let priced = asked.catalog.prices.is_some();
+    let mut heads = vec![">YEAR", ">DATA", "NEEDS"];
+    heads.extend(priced.then_some(">A MONTH"));
+    heads.push("THIS OPTION");
+    let mut table = Table::new(&heads).folding(&["THIS OPTION"]);
+    for year in years {
+        let number = if year.year == 0 { "now".to_owned() } else { year.year.to_string() };
+        let needs = year.smallest.as_ref().map_or_else(
+            || "more than this level has".to_owned(),
+            |choice| times(choice.pools, &size_to_buy(choice.pool.size)),
+        );
+        let cost = year.smallest.as_ref().and_then(|choice| choice.cost.as_ref());
+        let cost = cost.map_or_else(|| "no price".to_owned(), ToString::to_string);
+        let state = year.outgrown.as_ref().map_or_else(
+            || "carries it".to_owned(),
+            |bound| format!("outgrown: {} of its {}", bound.used, bound.kind.name()),
+        );
+        let cells = [number, size(year.data), needs].into_iter().chain(priced.then_some(cost)).chain([state]);
+        table.row(cells);
+    }
+    let growth = asked.workload.growth_percent;
+    let verdict = match years.iter().find(|year| year.outgrown.is_some()) {
+        Some(year) if year.year == 0 => "It is outgrown now.".to_owned(),
+        Some(year) => format!("It is outgrown in year {}.", year.year),
+        None => "It is not outgrown in these years.".to_owned(),
+    };
+    format!(
+        "\nThe data grow by {growth} % a year; the load stays the same. The option is sized for year 1.\n{}{verdict}\n",
+        table.fit(columns)
+    )
 }
 
 /// A recommendation with its reason, and with its source if that is not this project.
@@ -307,6 +372,9 @@ pub(super) struct Json<'a> {
     options: Vec<JsonChoice<'a>>,
     misses: Vec<JsonChoice<'a>>,
     left_out: &'a [SkippedLevel],
+    /// The years of the selected option.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    years: Option<&'a [Year]>,
 }
 
 /// One option, for programs.
@@ -321,7 +389,7 @@ pub(super) struct JsonOne<'a> {
 }
 
 #[derive(Serialize)]
-struct JsonChoice<'a> {
+pub(super) struct JsonChoice<'a> {
     #[serde(flatten)]
     choice: &'a Choice,
     carries_bytes_per_second: Option<u64>,
@@ -332,21 +400,36 @@ struct JsonChoice<'a> {
     next: Option<&'a Constraint>,
     /// The reason why the option ranks below a better one.
     behind_because: Option<String>,
+    /// The load that it carries with its settings at their maximum.
+    raisable_bytes_per_second: Option<u64>,
+    raisable_operations_per_second: Option<u64>,
+    /// The next size and the next level with their additional cost, if there are prices.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    raises: Vec<JsonRaise>,
 }
 
-pub(super) fn json<'a>(advice: &'a Advice, asked: &'a SizingRequest) -> Json<'a> {
+#[derive(Serialize)]
+struct JsonRaise {
+    step: RaiseStep,
+    level: Level,
+    pool_bytes: u64,
+    more_millionths: Option<u64>,
+}
+
+pub(super) fn json<'a>(advice: &'a Advice, asked: &'a SizingRequest, years: Option<&'a [Year]>) -> Json<'a> {
     let workload = &asked.workload;
     let option = |(index, choice)| JsonChoice {
         behind_because: advice.reason_for_rank(index),
-        ..JsonChoice::of(choice, workload)
+        ..JsonChoice::of(choice, asked)
     };
     Json {
         format: FORMAT,
         notes: &asked.notes,
         workload,
         options: advice.options.iter().enumerate().map(option).collect(),
-        misses: advice.misses.iter().map(|miss| JsonChoice::of(miss, workload)).collect(),
+        misses: advice.misses.iter().map(|miss| JsonChoice::of(miss, asked)).collect(),
         left_out: &advice.left_out,
+        years,
     }
 }
 
@@ -355,14 +438,17 @@ pub(super) fn json_of_one<'a>(choice: &'a Choice, asked: &'a SizingRequest) -> J
         format: FORMAT,
         notes: &asked.notes,
         workload: &asked.workload,
-        option: JsonChoice::of(choice, &asked.workload),
+        option: JsonChoice::of(choice, asked),
         mount_options: choice.mount.meanings(),
     }
 }
 
 impl<'a> JsonChoice<'a> {
-    fn of(choice: &'a Choice, workload: &Workload) -> Self {
+    pub(super) fn of(choice: &'a Choice, asked: &SizingRequest) -> Self {
+        let workload = &asked.workload;
         let carries = choice.maximum_load(workload);
+        let raisable = choice.raisable_load(workload);
+        let raises = choice.cost.iter().flat_map(|_| choice.raises(workload, &asked.catalog));
         Self {
             choice,
             carries_bytes_per_second: carries.map(|(rate, _)| rate.0),
@@ -372,6 +458,16 @@ impl<'a> JsonChoice<'a> {
             bottleneck: choice.binding(),
             next: choice.next_binding(),
             behind_because: None,
+            raisable_bytes_per_second: raisable.map(|(rate, _)| rate.0),
+            raisable_operations_per_second: raisable.map(|(_, iops)| iops.0),
+            raises: raises
+                .map(|raise| JsonRaise {
+                    step: raise.step,
+                    level: raise.choice.level(),
+                    pool_bytes: raise.choice.pool.size.0,
+                    more_millionths: raise.more.map(|more| more.millionths),
+                })
+                .collect(),
         }
     }
 }

@@ -3,6 +3,7 @@
 mod answer;
 mod apply;
 mod explain;
+mod plan;
 mod prices;
 mod question;
 mod scenario;
@@ -14,23 +15,29 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::{Args, Subcommand};
-use envelope::{Advice, Catalog, Choice};
+use envelope::{Advice, Catalog, Choice, Year};
 
 use crate::exit::usage;
 use crate::form::Form;
 use crate::terminal::folded;
 
 use answer::SizingOutput;
-use question::{Question, SizingRequest};
+use question::{Asked, ELSEWHERE, HiddenQuestion, LongHelp, Question, SizingRequest};
 
 /// Advise level, capacity, volumes and mount options for a workload.
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
-    after_help = "Examples:
+    disable_help_subcommand = true,
+    after_help = "Example:
+  plimsoll size --capacity 40TiB --iops 120k --block 8k --read 70 --clients 6
+\"--help\" lists all flags: clients, measured loads, headroom, profiles.",
+    after_long_help = "Examples:
   plimsoll size --capacity 40TiB --iops 120k --block 8k --read 70 --clients 6 --latency 2ms
   plimsoll size --capacity 200TiB --throughput 9GiB/s --block 256k --pattern sequential --read 80 --provider anf
   plimsoll size --capacity 80TiB --like media-rendering --throughput 3GiB/s --clients 12 --machine E32s_v5
+  plimsoll size --like home --users 500 --growth 20 --years 3
+  plimsoll size --plan workloads.toml --prices prices.toml
   plimsoll size --capacity 40TiB --from run.json --html advice.html
   plimsoll size explain --capacity 2TiB --throughput 100MiB/s --block 64k --level anf/premium
   plimsoll size apply --capacity 2TiB --throughput 100MiB/s --block 64k --level anf/premium --name tools
@@ -50,12 +57,17 @@ pub(crate) struct SizeArgs {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Show the arithmetic of an option line by line, with the page of each figure.
+    /// Show the arithmetic of an option, with the page of each figure.
+    #[command(after_help = ELSEWHERE)]
     Explain(Box<ExplainArgs>),
     /// Create the pools and volumes of an option on a running service.
+    #[command(after_help = ELSEWHERE)]
     Apply(Box<apply::ApplyArgs>),
-    /// Write a scenario for "plimsoll bench run" that measures whether a volume carries the workload.
+    /// Write the workload as a scenario for "plimsoll bench run".
+    #[command(after_help = ELSEWHERE)]
     Scenario(Box<ScenarioArgs>),
+    /// Say how to compare options by cost, or print example prices.
+    Prices(prices::PricesArgs),
 }
 
 /// The form of the answer.
@@ -63,15 +75,15 @@ enum Verb {
 #[command(next_help_heading = "Output")]
 struct Shown {
     /// List all options and all skipped levels, each with its reason
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     all: bool,
     #[command(flatten)]
-    form: Form,
-    /// Write a page with the envelope of each option and the workload in it
+    form: LongHelp<Form>,
+    /// Write a page with the envelope of each option
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     #[command(flatten)]
-    option: OptionArg,
+    option: LongHelp<OptionArg>,
 }
 
 /// The selected option.
@@ -85,7 +97,7 @@ pub(crate) struct OptionArg {
 #[derive(Debug, Args)]
 struct ExplainArgs {
     #[command(flatten)]
-    question: Question,
+    question: HiddenQuestion,
     #[command(flatten)]
     form: Form,
     #[command(flatten)]
@@ -95,7 +107,7 @@ struct ExplainArgs {
 #[derive(Debug, Args)]
 struct ScenarioArgs {
     #[command(flatten)]
-    question: Question,
+    question: HiddenQuestion,
     #[command(flatten)]
     form: Form,
 }
@@ -109,8 +121,14 @@ pub(crate) fn run(args: SizeArgs) -> anyhow::Result<ExitCode> {
         None => advise(&args.question, &args.shown),
         Some(Verb::Explain(args)) => explain(&args),
         Some(Verb::Apply(args)) => apply::run(&args),
+        Some(Verb::Prices(args)) => prices::run(&args),
         Some(Verb::Scenario(args)) => {
-            let scenario = scenario::of(&args.question.ask()?)?;
+            let scenario = match args.question.0.asked()? {
+                Asked::One(asked) => scenario::of(&asked)?,
+                Asked::Several { .. } => {
+                    return Err(usage("a scenario measures one workload: give its flags instead of --plan"));
+                }
+            };
             args.form.show(&scenario, |scenario| Ok(toml::to_string(scenario)?))?;
             Ok(ExitCode::SUCCESS)
         }
@@ -118,25 +136,42 @@ pub(crate) fn run(args: SizeArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn advise(question: &Question, shown: &Shown) -> anyhow::Result<ExitCode> {
-    let form = &shown.form;
+    let form = &shown.form.0;
     form.check()?;
-    let asked = question.ask()?;
+    let asked = match question.asked()? {
+        Asked::One(asked) => asked,
+        Asked::Several { .. } if shown.html.is_some() => {
+            return Err(usage("--html draws one workload: give its flags instead of --plan"));
+        }
+        Asked::Several { workloads, catalog } => {
+            return plan::Planned::new(workloads, &catalog)?.show(&shown.option.0, shown.all, form);
+        }
+    };
     let advice = asked.advice()?;
-    let choice = shown.option.of(&advice, Nothing::Nearest)?;
+    let choice = shown.option.0.of(&advice, Nothing::Nearest)?;
     if let Some(file) = &shown.html {
-        write_page(file, &advice, &asked.catalog, shown.option.option)?;
+        write_page(file, &advice, &asked.catalog, shown.option.0.option)?;
     }
-    let answer =
-        SizingOutput { advice: &advice, request: &asked, choice, all: shown.all, columns: form.columns() };
-    form.show(&answer::json(&advice, &asked), |_| Ok(answer.text()))?;
+    let years = asked.years_of(choice)?;
+    let columns = form.columns();
+    let answer = SizingOutput { advice: &advice, request: &asked, choice, all: shown.all, columns };
+    form.show(&answer::json(&advice, &asked, years.as_deref()), |_| {
+        let years = years.as_deref().map_or_else(String::new, |years| answer::years(years, &asked, columns));
+        Ok(answer.text() + &years + &answer.next())
+    })?;
     Ok(ended(&advice))
 }
 
 fn explain(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
-    let asked = args.question.ask()?;
+    let columns = args.form.columns();
+    let asked = match args.question.0.asked()? {
+        Asked::One(asked) => asked,
+        Asked::Several { workloads, catalog } => {
+            return plan::Planned::new(workloads, &catalog)?.explain(&args.option, &args.form);
+        }
+    };
     let advice = asked.advice()?;
     let choice = args.option.of(&advice, Nothing::Nearest)?;
-    let columns = args.form.columns();
     args.form
         .show(&answer::json_of_one(choice, &asked), |_| Ok(explain::explained(choice, &asked, columns)))?;
     Ok(ended(&advice))
@@ -181,6 +216,12 @@ impl OptionArg {
 impl SizingRequest {
     fn advice(&self) -> anyhow::Result<Advice> {
         envelope::advise(&self.workload, &self.catalog).map_err(|refusal| usage(refusal.to_string()))
+    }
+
+    /// The option's years, if they were asked for.
+    fn years_of(&self, choice: &Choice) -> anyhow::Result<Option<Vec<Year>>> {
+        let years = self.years.map(|years| choice.years(&self.workload, &self.catalog, years)).transpose();
+        years.map_err(|refusal| usage(refusal.to_string()))
     }
 
     fn note_lines(&self, columns: Option<usize>) -> String {

@@ -1,9 +1,42 @@
 //! The user's table of prices.
 
+use std::process::ExitCode;
+
 use anyhow::bail;
+use clap::Args;
 use envelope::{BytesPerSecond, Iops, Level, Price, Prices};
 use serde::Deserialize;
 use std::collections::BTreeMap;
+
+use crate::form::Form;
+
+/// The example table, which shows the form and no provider's prices.
+const EXAMPLE: &str = include_str!("prices-example.toml");
+
+const ABOUT: &str = "\
+No provider's prices are included: they differ by region, contract and day.
+
+1. Write the example table:   plimsoll size prices --example > prices.toml
+2. Fill in your prices:       Azure NetApp Files     https://azure.microsoft.com/pricing/details/netapp/
+                              NetApp Volumes         https://cloud.google.com/netapp/volumes/pricing
+                              Filestore              https://cloud.google.com/filestore/pricing
+3. Compare options by cost:   plimsoll size --prices prices.toml --capacity 40TiB --iops 20k
+";
+
+#[derive(Debug, Args)]
+pub(super) struct PricesArgs {
+    /// Print a table of example numbers to fill in
+    #[arg(long)]
+    example: bool,
+    #[command(flatten)]
+    form: Form,
+}
+
+pub(super) fn run(args: &PricesArgs) -> anyhow::Result<ExitCode> {
+    let shown = parse(EXAMPLE)?;
+    args.form.show(&shown, |_| Ok(if args.example { EXAMPLE } else { ABOUT }.to_owned()))?;
+    Ok(ExitCode::SUCCESS)
+}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -68,6 +101,20 @@ mod tests {
         let of = |level| prices.levels.iter().find(|(one, _)| *one == level).unwrap().1;
         assert_eq!(of(Level::AnfPremium).per_gib, 294_030);
         assert_eq!(of(Level::AnfFlexible).included_throughput, BytesPerSecond::mib(128));
+    }
+
+    #[test]
+    fn example_has_every_cloud_level_and_says_that_it_is_one() {
+        let levels: Vec<Level> = parse(EXAMPLE).unwrap().levels.into_iter().map(|(level, _)| level).collect();
+        for level in envelope::Catalog::default().levels {
+            let is_own = level.info().provider == envelope::Provider::Plimsoll;
+            assert_eq!(levels.contains(&level), !is_own, "{level}");
+        }
+        for said in
+            ["not the prices of any provider", "2026-11-29", "https://cloud.google.com/filestore/pricing"]
+        {
+            assert!(EXAMPLE.contains(said), "{said}");
+        }
     }
 
     #[test]

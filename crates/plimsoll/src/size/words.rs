@@ -1,5 +1,6 @@
 //! Parsers of command-line values.
 
+use clap::builder::TypedValueParser;
 use envelope::{Access, Bytes, BytesPerSecond, Iops, Provider, Stream};
 
 /// Operations a second: `900`, `120k`, `1.2M`.
@@ -39,9 +40,14 @@ pub(super) fn reads(text: &str) -> Result<u32, String> {
     Some(whole * 10 + tenth).filter(|&thousandths| thousandths <= 1000).ok_or_else(wrong)
 }
 
-/// Bytes of an operation: `8k`, `256KiB`.
-fn block(text: &str) -> Result<Bytes, String> {
-    text.parse().map_err(|refusal: envelope::Refusal| refusal.to_string())
+/// Bytes of an operation: `8k`, `256KiB`, `8192`.
+pub(super) fn block(text: &str) -> Result<Bytes, String> {
+    envelope::parse_size(text).map(Bytes).map_err(|refusal| refusal.to_string())
+}
+
+/// A number of users, streams, machines or GPUs.
+pub(super) fn count() -> impl TypedValueParser<Value = u32> {
+    clap::value_parser!(u32).range(1..)
 }
 
 pub(super) fn access(text: &str) -> Result<Access, String> {
@@ -127,7 +133,7 @@ mod tests {
         for (text, allowed) in [
             ("random,8k,70", "PATTERN,BLOCK,READ,RATE"),
             ("zigzag,8k,70,1k", "random, sequential"),
-            ("random,8q,70,1k", "4096, 8k"),
+            ("random,8q,70,1k", "4096B, 8k"),
             ("random,8k,170,1k", "0 to 100"),
             ("random,8k,70,fast", "120k"),
         ] {

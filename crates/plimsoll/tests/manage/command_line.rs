@@ -66,6 +66,8 @@ fn refusals_say_what_is_allowed() {
         (&["level", "show", "anf/premium", "--throughput", "5MiB/s"], "settings are given without a size"),
         (&["level", "show", "anf/premium", "--volume-size", "1TiB"], "--size <SIZE>"),
         (&["pool", "create", "p1", "--level", "anf/ultra"], "--size <SIZE>"),
+        (&["pool", "create", "p1", "--level", "anf/ultra", "--size", "4"], "a size needs a unit, like 4GiB"),
+        (&["volume", "resize", "v1", "4"], "a size needs a unit, like 4GiB"),
         (
             &["pool", "create", "p1", "--level", "anf/ultra", "--size", "4TiB", "--limit", "x=1"],
             "allowed: one of throughput",

@@ -140,9 +140,9 @@ fn an_option_that_sets_little_carries_little() {
         ["--capacity", "1TiB", "--throughput", "20MiB/s", "--block", "64k", "--level", "anf/flexible"];
     let output = plimsoll(None).arg("size").args(flags).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("Set:         pool manual QoS, 128 MiB/s; volume 26 MiB/s\n"), "{text}");
-    assert!(text.contains("Carries:     26 MiB/s of this mix, 416 IOPS\n"), "{text}");
-    assert!(text.contains("Used:        77.0 % at the peak\n"), "{text}");
+    assert!(text.contains("Set:            pool manual QoS, 128 MiB/s; volume 26 MiB/s\n"), "{text}");
+    assert!(text.contains("Carries:        26 MiB/s of this mix, 416 IOPS\n"), "{text}");
+    assert!(text.contains("Used:           77.0 % at the peak\n"), "{text}");
     assert!(text.contains("26.0 MiB/s   77.0 %"), "{text}");
     let output = plimsoll(None).arg("size").args(flags).arg("--json").output().unwrap();
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();

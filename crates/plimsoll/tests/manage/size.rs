@@ -46,6 +46,163 @@ fn several_volumes_are_numbered() {
     assert_eq!(service.json(&["volume", "list"])["items"].as_array().unwrap().len(), 2);
 }
 
+#[test]
+fn second_apply_changes_nothing_and_another_size_is_refused() {
+    let service = Service::start();
+    let apply = asked(&["apply"], &["--name", "a"]);
+    service.says(&apply);
+    let again = service.says(&apply);
+    assert!(again.contains("The volume a exists already") && again.contains("Nothing to change"), "{again}");
+    let other = ["size", "apply", "--capacity", "9TiB", "--level", "anf/premium", "--name", "a"];
+    let refused = service.refuses(&other);
+    assert!(refused.contains('a') && !refused.contains("deleted again"), "{refused}");
+    assert_eq!(service.json(&["volume", "list"])["items"].as_array().unwrap().len(), 1);
+}
+
+const PLAN: &str = r#"
+[[workload]]
+name = "home"
+users = 50
+[[workload]]
+name = "db"
+capacity = "2TiB"
+iops = "2k"
+read = 70
+"#;
+
+#[test]
+fn plan_is_applied_with_a_shared_pool_and_a_volume_for_each_workload() {
+    let service = Service::start();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("plan.toml");
+    std::fs::write(&file, PLAN).unwrap();
+    let flags = ["--plan", file.to_str().unwrap(), "--level", "anf/premium", "--regular"];
+    let apply = [&["size", "apply"], &flags[..], &["--name", "shared"]].concat();
+    let made = service.says(&apply);
+    for said in
+        ["Created the pool shared", "Created the volume home", "Created the volume db", "Mount db with"]
+    {
+        assert!(made.contains(said), "{said}: {made}");
+    }
+    assert!(service.says(&apply).contains("Nothing to change"));
+    assert_eq!(service.json(&["pool", "list"])["items"].as_array().unwrap().len(), 1);
+    let (_, text, _) = size(&flags);
+    assert!(text.contains("Total: 3 TiB in 1 pool, 2 volumes"), "{text}");
+    let (_, json, _) = size(&[&flags[..], &["--json"]].concat());
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["format"], "plimsoll-size-plan/1");
+    assert_eq!(json["options"][0]["pools"][0]["volumes"][1]["workload"], "db");
+    let (_, text, _) = size(&[&["explain"], &flags[..]].concat());
+    assert!(text.contains("== home ==") && text.contains("50 users: 10 GiB and 4 IOPS each"), "{text}");
+    let (found, _, error) = size(&[&["scenario"], &flags[..]].concat());
+    assert!(!found && error.contains("one workload"), "{error}");
+}
+
+#[test]
+fn short_help_is_short_and_subcommands_do_not_repeat_the_flags() {
+    let (_, short, _) = size(&["-h"]);
+    assert!(short.lines().count() <= 40, "{short}");
+    let (_, long, _) = size(&["--help"]);
+    for flag in ["--capacity <", "--headroom <", "--machine <", "--from-volume <", "--json", "--data <"] {
+        assert_eq!(long.matches(flag).count(), 1, "{flag}: {long}");
+    }
+    for verb in ["explain", "apply", "scenario"] {
+        let (_, help, _) = size(&[verb, "--help"]);
+        assert!(help.contains("The flags of the workload: plimsoll size --help"), "{help}");
+        assert!(!help.contains("--capacity") && help.lines().count() < 80, "{help}");
+        assert_eq!(help.contains("--data <"), verb == "apply", "{help}");
+    }
+}
+
+#[test]
+fn users_streams_machines_and_gpus_are_amounts() {
+    for (flags, said) in [
+        (
+            ["--users", "500"],
+            "500 users: 10 GiB and 4 IOPS each, 25 % active at the peak: 4.89 TiB and 500 IOPS",
+        ),
+        (["--streams", "40"], "40 streams: 3 TiB and 83.5 MiB/s each"),
+        (["--machines", "50"], "50 machines: 60 GiB and 50 IOPS each, 50 % active"),
+        (["--gpus", "16"], "16 GPUs: 2 TiB and 500 MiB/s each"),
+    ] {
+        let (found, text, error) = size(&flags);
+        assert!(found && text.contains(said) && text.contains("an assumption of Plimsoll"), "{text}{error}");
+        assert!(size(&[&["explain"], &flags[..]].concat()).1.contains(said), "{flags:?}");
+    }
+    let (_, text, _) = size(&[
+        "--like",
+        "home",
+        "--users",
+        "500",
+        "--iops",
+        "9k",
+        "--capacity",
+        "7TiB",
+        "--block",
+        "16k",
+        "--read",
+        "50",
+    ]);
+    assert!(text.contains("9,000 IOPS of 16 KiB random, 50 % reads") && text.contains("7 TiB"), "{text}");
+    for (flags, why) in [
+        (&["--like", "home"][..], "give --users N, or the rate"),
+        (&["--like", "media", "--users", "5"], "has no users; allowed: --streams"),
+        (&["--like", "hpc", "--gpus", "5"], "has no GPUs; allowed: --iops, --throughput"),
+        (&["--users", "0"], "0"),
+        (&["--users", "5", "--gpus", "5"], "cannot be used with"),
+    ] {
+        let (found, _, error) = size(flags);
+        assert!(!found && error.contains(why), "{flags:?}: {error}");
+    }
+}
+
+#[test]
+fn years_show_when_the_option_is_outgrown() {
+    let flags = ["--users", "500", "--growth", "20", "--years", "3", "--level", "anf/premium", "--regular"];
+    let (_, text, _) = size(&flags);
+    assert!(text.contains("   2  7.04 TiB  8 TiB  outgrown: 120.0 % of its capacity"), "{text}");
+    assert!(text.contains("It is outgrown in year 2."), "{text}");
+    let (_, json, _) = size(&[&flags[..], &["--json"]].concat());
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["years"].as_array().unwrap().len(), 4);
+    let (found, _, error) = size(&["--users", "5", "--years", "0", "--growth", "1"]);
+    assert!(!found && error.contains("1 to 20"), "{error}");
+}
+
+#[test]
+fn example_prices_give_costs_and_the_cost_of_the_next_steps() {
+    let (_, about, _) = size(&["prices"]);
+    assert!(about.contains("No provider's prices are included"), "{about}");
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("prices.toml");
+    std::fs::write(&file, size(&["prices", "--example"]).1).unwrap();
+    let prices = file.to_str().unwrap();
+    let (_, text, _) = size(&[
+        "--capacity",
+        "4TiB",
+        "--iops",
+        "5k",
+        "--level",
+        "anf/premium",
+        "--regular",
+        "--prices",
+        prices,
+    ]);
+    for said in
+        ["Cheapest first", "NEXT LEVEL", "819.20 EXAMPLE", "+204.80", "+409.60", "Next size:", "Next level:"]
+    {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+}
+
+#[test]
+fn option_carries_what_is_set_and_says_what_it_can_be_raised_to() {
+    let flags = ["--capacity", "1TiB", "--throughput", "20MiB/s", "--block", "8k", "--level", "anf/flexible"];
+    let (_, text, _) = size(&flags);
+    assert!(text.contains("volume 26 MiB/s") && text.contains("26 MiB/s of this mix, 3,328 IOPS"), "{text}");
+    assert!(text.contains("Can be raised:  to 640 MiB/s, 81,920 IOPS"), "{text}");
+}
+
 /// Runs without a service.
 fn size(args: &[&str]) -> (bool, String, String) {
     let output = plimsoll(None).arg("size").args(args).output().unwrap();
@@ -242,6 +399,7 @@ fn invalid_workload_is_refused_with_allowed_values() {
         (&["--iops", "5k"][..], "--capacity SIZE"),
         (&["--capacity", "1TiB", "--block", "8k"], "--iops or --throughput"),
         (&["--capacity", "1tb"], "1.5TiB, 100G or 60TB"),
+        (&["--capacity", "40", "--iops", "120"], "a size needs a unit, like 40GiB"),
         (&["--capacity", "1TiB", "--iops", "5k", "--throughput", "1GiB/s", "--block", "8k"], "leave one out"),
         (&["--capacity", "1TiB", "--read", "170"], "0 to 100"),
         (&["--capacity", "1TiB", "--level", "anf/gold"], "anf/standard"),

@@ -124,7 +124,8 @@ pub(super) fn vertical_axis(svg: &mut Svg, scale: &Scale, label: &str) {
     }
     let ends = scale.ticks.first().zip(scale.ticks.last());
     let middle = ends.map_or(0.0, |(first, last)| (scale.place(first.0) + scale.place(last.0)) / 2.0);
-    svg.upright((14.0, middle), label);
+    // As far left as it fits: ticks of a million end near it.
+    svg.upright((10.5, middle), label);
 }
 
 /// The names are in the legend, which has free space.

@@ -55,7 +55,7 @@ pub fn html(advice: &Advice, catalog: &Catalog, chosen: usize) -> String {
 }
 
 fn body(choice: &Choice, advice: &Advice, catalog: &Catalog) -> String {
-    let mut text = facts(&options::facts(choice, &advice.workload));
+    let mut text = facts(&options::facts(choice, &advice.workload, catalog));
     text.push_str(&plot::of(choice, &advice.workload, catalog).as_ref().map_or_else(String::new, figure));
     text.push_str(&list("doubts", "Caveats", &choice.caveats));
     text.push_str(&table(&constraints(choice)));

@@ -1,6 +1,8 @@
 //! Tables of the options, and each option in words.
 
-use envelope::{Advice, Choice, Constraint, Utilization, Workload, size_to_buy};
+use envelope::{
+    Advice, BytesPerSecond, Catalog, Choice, Constraint, Iops, RaiseStep, Utilization, Workload, size_to_buy,
+};
 
 use super::super::facts::Fact;
 use super::super::table::{Row, RowKind, Table, Value};
@@ -53,30 +55,34 @@ pub(super) fn without_empty(mut table: Table) -> Table {
 }
 
 fn options_table(advice: &Advice, title: &str, count: usize, chosen: usize) -> Table {
+    // Use and cost stand first: on a small screen they are what fits.
     let head = [
         "Option",
+        "At peak",
+        "Cost a month",
         "Pools",
         "Volumes",
         "Set",
         "Carries MiB/s",
         "IOPS",
-        "At peak",
         "At average",
         "Bottleneck",
         "Next",
         "Evidence",
-        "Cost a month",
     ];
     let mut table = Table::new(title, &head);
     for (index, choice) in advice.options.iter().enumerate().take(count) {
-        let mut cells = purchase_columns(choice);
-        cells.extend(load(choice, &advice.workload));
+        let [peak, average] = used(choice, &advice.workload);
+        let mut cells =
+            vec![peak, choice.cost.as_ref().map_or(Value::Nothing, |cost| cost.to_string().into())];
+        cells.extend(purchase_columns(choice));
+        cells.extend(maximum_columns(choice, &advice.workload));
         cells.extend([
+            average,
             choice.binding().map_or(Value::Nothing, |one| one.kind.name().into()),
             choice.next_binding().map_or(Value::Nothing, |one| one.kind.name().into()),
             evidence(choice, &advice.workload).map_or(Value::Nothing, Value::from),
         ]);
-        cells.push(choice.cost.as_ref().map_or(Value::Nothing, |cost| cost.to_string().into()));
         let kind = if index == chosen { RowKind::Page } else { RowKind::Measured };
         table.rows.push(Row { kind, label: numbered(choice, index), cells });
     }
@@ -125,24 +131,31 @@ fn maximum_columns(choice: &Choice, workload: &Workload) -> [Value; 2] {
     [ceiling_in_mib(rate), Value::count(iops.0)]
 }
 
-fn load(choice: &Choice, workload: &Workload) -> Vec<Value> {
-    let used = |used: Option<Utilization>| used.map_or(Value::Nothing, share);
+/// The use at the peak and on average.
+fn used(choice: &Choice, workload: &Workload) -> [Value; 2] {
     let average = choice.at_average(workload).filter(|_| workload.average_percent < 100);
-    let mut all = maximum_columns(choice, workload).to_vec();
-    all.extend([used(choice.at_peak(workload)), used(average)]);
-    all
+    [choice.at_peak(workload), average].map(|used| used.map_or(Value::Nothing, share))
 }
 
 fn evidence(choice: &Choice, workload: &Workload) -> Option<&'static str> {
     (!workload.streams.is_empty()).then(|| choice.evidence.name())
 }
 
-pub(super) fn facts(choice: &Choice, workload: &Workload) -> Vec<Fact> {
+pub(super) fn facts(choice: &Choice, workload: &Workload, catalog: &Catalog) -> Vec<Fact> {
     let pool = if choice.level().info().is_instance { "Instances" } else { "Pools" };
     let large = if choice.volume.settings.large { ", large ones" } else { "" };
-    let carries = choice.maximum_load(workload).map(|(rate, iops)| {
+    let shown = |(rate, iops): (BytesPerSecond, Iops)| {
         format!("{} MiB/s or {} IOPS of this mix", ceiling_in_mib(rate), Value::count(iops.0))
-    });
+    };
+    let carries = choice.maximum_load(workload).map(shown);
+    let raisable = choice.raisable_load(workload);
+    let raisable = raisable.map(|load| format!("to {}, by its settings alone", shown(load)));
+    let raises = choice.cost.as_ref().map_or_else(Vec::new, |_| choice.raises(workload, catalog));
+    let raise = |step| {
+        let raise = raises.iter().find(|raise| raise.step == step)?;
+        let more = raise.more.as_ref().map_or("no price".to_owned(), |more| format!("{more} a month more"));
+        Some(format!("{}, {}: {more}", kind(&raise.choice), pools(&raise.choice)))
+    };
     let average = choice.at_average(workload).filter(|_| workload.average_percent < 100);
     let used = choice.at_peak(workload).map(|peak| match average {
         Some(average) => format!("{peak} at the peak, {average} on average"),
@@ -157,11 +170,14 @@ pub(super) fn facts(choice: &Choice, workload: &Workload) -> Vec<Fact> {
         ("Volumes", Some(format!("{}{large}", volumes(choice)))),
         ("Set", choice.settings()),
         ("Carries", carries),
+        ("Can be raised", raisable),
         ("Used", used),
         ("Bottleneck", choice.binding().map(in_words)),
         ("Next", choice.next_binding().map(in_words)),
         ("Evidence", evidence(choice, workload).map(str::to_owned)),
         ("Cost a month", choice.cost.as_ref().map(ToString::to_string)),
+        ("Next size", raise(RaiseStep::Size)),
+        ("Next level", raise(RaiseStep::Level)),
         ("Mount with", Some(choice.mount.options.clone())),
     ];
     all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()

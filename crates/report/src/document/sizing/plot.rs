@@ -13,7 +13,9 @@ const MEASURED: usize = 3;
 const DOCUMENTED: usize = 6;
 const STEP: usize = 10;
 /// A value above this multiple of all others would flatten them.
-const FAR: f64 = 4.0;
+const FAR: f64 = 3.0;
+/// A multiple for loads with documented limits alone: beyond it the load would lie on the floor.
+const FAR_ALONE: f64 = 20.0;
 
 /// Values over the percent of reads, without a gap.
 type Piece<T> = Vec<(f64, T)>;
@@ -29,7 +31,7 @@ pub(super) fn of(choice: &Choice, workload: &Workload, catalog: &Catalog) -> Opt
     let max = high.chain(ceilings.iter().flatten().map(|(_, rate)| *rate));
     let max = max.fold(unit.needed(workload), f64::max);
     let is_alone = ceilings.is_empty();
-    let is_near = |rate: f64| is_alone || rate <= FAR * max;
+    let is_near = |rate: f64| rate <= max * if is_alone { FAR_ALONE } else { FAR };
     let documented = |mix: &MixCeilings| mix.documented.map(|rate| unit.rate(rate));
     let is_far = mixes.iter().filter_map(documented).any(|rate| !is_near(rate));
     // Documented limits have the same evidence at all mixes.
@@ -163,6 +165,9 @@ fn note(workload: &Workload, choice: &Choice, mixes: &[MixCeilings], is_far: boo
     let reads = Value::figure(percent(workload.read_thousandths()));
     let is_fixed = workload.streams.iter().any(|stream| stream.access.is_fixed_mix());
     let mut notes = Vec::new();
+    if choice.evidence == Evidence::Limits && is_far {
+        return "No curve covers this load, and the documented limits are far above it.".to_owned();
+    }
     if choice.evidence == Evidence::Limits {
         notes.push("No curve covers this load: only the documented limits are drawn.".to_owned());
     } else if is_fixed {

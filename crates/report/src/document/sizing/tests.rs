@@ -137,6 +137,25 @@ fn unknown_ceilings_are_noted() {
 }
 
 #[test]
+fn far_limits_do_not_flatten_the_load() {
+    let (plot, lines) = plotted(&workload_of(10, &[random(8, 500, 100)]), &only(Level::FilestoreZonal));
+    assert_eq!(plot.note, "No curve covers this load, and the documented limits are far above it.");
+    assert!(lines.lines.is_empty() && marks(&lines, "peak").len() == 1, "{lines:?}");
+}
+
+#[test]
+fn use_and_cost_come_first_in_the_table_of_options() {
+    let price = Price { per_gib: 100_000, ..Price::default() };
+    let prices = Prices { currency: "EUR".to_owned(), levels: vec![(Level::AnfPremium, price)] };
+    let catalog = Catalog { prices: Some(prices), ..only(Level::AnfPremium) };
+    let workload = workload_of(20, &[random(8, 700, 10_000)]);
+    let page = html(&advise(&workload, &catalog).unwrap(), &catalog, 0);
+    let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}"));
+    assert!(at(">At peak<") < at(">Cost a month<") && at(">Cost a month<") < at(">Pools<"));
+    assert!(page.contains("<dt>Next size</dt><dd>anf/premium, 1 × 21 TiB: 102.40 EUR a month more</dd>"));
+}
+
+#[test]
 fn page_has_every_option_once_and_opens_chosen() {
     let levels = [Level::AnfUltra, Level::GcnvExtreme, Level::FilestoreBasicHdd, Level::Unlimited];
     let currency = "<EUR>".to_owned();
@@ -162,7 +181,7 @@ fn page_has_every_option_once_and_opens_chosen() {
     ] {
         assert_eq!(page.matches(once).count(), 1, "{once}");
     }
-    assert!(page.contains("3072.00 &lt;EUR&gt;") && !page.contains("<EUR>"));
+    assert!(page.contains("3,072.00 &lt;EUR&gt;") && !page.contains("<EUR>"));
     assert_eq!(page.matches("<svg viewBox").count(), 3, "a plot for each");
     assert!(page.contains("<td class=\"share over\" style=\"--share: 100.0%\">416.0 %</td>"));
     let shares = page.matches("<td class=\"share\" style=\"--share: ").count();

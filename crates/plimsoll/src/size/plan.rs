@@ -1,0 +1,290 @@
+//! Several workloads in one plan: as text, as JSON, and explained.
+
+use std::process::ExitCode;
+
+use envelope::{Catalog, Choice, Plan, PlanOption, PlannedPool, Workload, size, size_to_buy};
+use serde::Serialize;
+
+use super::answer::{JsonChoice, carries, of_stream, times};
+use super::question::SizingRequest;
+use super::{NOTHING_FITS, OptionArg, explain};
+use crate::exit::usage;
+use crate::form::Form;
+use crate::manage::Table;
+use crate::terminal::folded;
+
+/// The name and version of the JSON format.
+const FORMAT: &str = "plimsoll-size-plan/1";
+/// Options that are shown without `--all`.
+const LEADING: usize = 3;
+
+/// A plan with the workloads that it is for.
+pub(super) struct Planned {
+    pub(super) workloads: Vec<SizingRequest>,
+    plan: Plan,
+}
+
+impl Planned {
+    pub(super) fn new(workloads: Vec<SizingRequest>, catalog: &Catalog) -> anyhow::Result<Self> {
+        let named: Vec<(String, Workload)> = workloads
+            .iter()
+            .map(|one| (one.name.clone().unwrap_or_default(), one.workload.clone()))
+            .collect();
+        let plan = envelope::plan(&named, catalog).map_err(|refusal| usage(refusal.to_string()))?;
+        let with_catalog = |one| SizingRequest { catalog: catalog.clone(), ..one };
+        Ok(Self { workloads: workloads.into_iter().map(with_catalog).collect(), plan })
+    }
+
+    pub(super) fn name(&self, workload: usize) -> &str {
+        self.workloads.get(workload).and_then(|one| one.name.as_deref()).unwrap_or_default()
+    }
+
+    /// The option with this number.
+    pub(super) fn option(&self, arg: &OptionArg) -> anyhow::Result<&PlanOption> {
+        let count = self.plan.options.len();
+        if count == 0 {
+            let why = self.plan.left_out.iter().map(|one| format!("{} {}", one.level, one.why));
+            anyhow::bail!("no level carries all workloads: {}", why.collect::<Vec<_>>().join("; "));
+        }
+        let chosen = arg.option.checked_sub(1).and_then(|index| self.plan.options.get(index));
+        chosen.ok_or_else(|| usage(format!("there is no option {}; allowed: 1 to {count}", arg.option)))
+    }
+
+    pub(super) fn show(&self, arg: &OptionArg, all: bool, form: &Form) -> anyhow::Result<ExitCode> {
+        let columns = form.columns();
+        if self.plan.options.is_empty() {
+            let text =
+                self.notes(columns) + &self.asked().fit(columns) + "\nNo level carries all workloads.\n";
+            form.show(&self.json(), |_| Ok(text + &self.left_out(columns)))?;
+            return Ok(ExitCode::from(NOTHING_FITS));
+        }
+        let option = self.option(arg)?;
+        form.show(&self.json(), |_| Ok(self.text(option, arg.option, all, columns)))?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    pub(super) fn explain(&self, arg: &OptionArg, form: &Form) -> anyhow::Result<ExitCode> {
+        let option = self.option(arg)?;
+        let columns = form.columns();
+        let mut text = format!("The pools\n{}\n", pools(option).fit(columns));
+        for volume in option.volumes() {
+            let Some(asked) = self.workloads.get(volume.workload) else { continue };
+            text.push_str(&format!("\n== {} ==\n", self.name(volume.workload)));
+            text.push_str(&explain::explained(&volume.choice, asked, columns));
+        }
+        form.show(option, |_| Ok(text))?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn text(&self, option: &PlanOption, number: usize, all: bool, columns: Option<usize>) -> String {
+        let shown = if all { self.plan.options.len() } else { LEADING.min(self.plan.options.len()) };
+        let order = match option.cost {
+            Some(_) => "Cheapest first",
+            None => "Smallest first, the best of each provider before the others",
+        };
+        let mut text = self.notes(columns) + &self.asked().fit(columns);
+        text.push_str(&format!("\n{order}:\n"));
+        text.push_str(&self.options(shown).fit(columns));
+        if all {
+            text.push_str(&self.left_out(columns));
+        }
+        text.push_str(&format!("\nOption {number}: {}\n", names(option)));
+        text.push_str(&pools(option).fit(columns));
+        text.push('\n');
+        text.push_str(&self.volumes(option).fit(columns));
+        text.push_str(&format!("\n{}\n", total(option)));
+        let more = if all { "" } else { "\"--all\" lists every option; " };
+        let next = format!(
+            "With the same file: {more}\"explain\" shows the arithmetic, \"apply --name POOL\" creates it."
+        );
+        text + "\n" + &folded("", &next, columns)
+    }
+
+    fn notes(&self, columns: Option<usize>) -> String {
+        let lines = |(place, one): (usize, &SizingRequest)| {
+            let line = |note: &String| folded("", &format!("Note: {}: {note}", self.name(place)), columns);
+            one.notes.iter().map(line).collect::<String>()
+        };
+        self.workloads.iter().enumerate().map(lines).collect()
+    }
+
+    /// The workloads that are planned for.
+    fn asked(&self) -> Table {
+        let mut table =
+            Table::new(&["WORKLOAD", ">CAPACITY", "LOAD AT ITS PEAK"]).folding(&["LOAD AT ITS PEAK"]);
+        for (place, one) in self.workloads.iter().enumerate() {
+            let loads: Vec<String> = one.workload.streams.iter().map(of_stream).collect();
+            let loads = if loads.is_empty() { "none".to_owned() } else { loads.join("; ") };
+            table.row([self.name(place).to_owned(), size(one.workload.planned()), loads]);
+        }
+        table
+    }
+
+    fn options(&self, shown: usize) -> Table {
+        let priced = self.plan.options.iter().any(|option| option.cost.is_some());
+        let mut heads = vec![">#", "LEVEL", ">CAPACITY", "POOLS"];
+        heads.extend(priced.then_some(">A MONTH"));
+        let mut table = Table::new(&heads).folding(&["POOLS", "LEVEL"]);
+        for (option, number) in self.plan.options.iter().take(shown).zip(1..) {
+            let pools: Vec<String> =
+                option.pools.iter().map(|pool| times(pool.count, &size_to_buy(pool.pool.size))).collect();
+            let cells =
+                [format!("{number}"), names(option), size_to_buy(option.capacity()), pools.join(", ")];
+            let cost = option.cost.as_ref().map_or_else(|| "no price".to_owned(), ToString::to_string);
+            table.row(cells.into_iter().chain(priced.then_some(cost)));
+        }
+        table
+    }
+
+    /// The volumes of an option, a row for each workload.
+    fn volumes(&self, option: &PlanOption) -> Table {
+        let heads = ["WORKLOAD", "VOLUME", "SET", ">CARRIES", ">AT PEAK", "BOTTLENECK"];
+        let mut table = Table::new(&heads).folding(&["SET"]).leaving_out(&["BOTTLENECK", "AT PEAK"]);
+        for volume in option.volumes() {
+            let Some(asked) = self.workloads.get(volume.workload) else { continue };
+            let (choice, workload) = (&volume.choice, &asked.workload);
+            let carried = choice.maximum_load(workload);
+            table.row([
+                self.name(volume.workload).to_owned(),
+                times(choice.volumes(), &size_to_buy(choice.volume.size)),
+                set(choice),
+                carried.map_or_else(String::new, |(rate, iops)| carries(rate, iops, workload)),
+                choice.at_peak(workload).map_or_else(String::new, |used| used.to_string()),
+                choice.binding().map_or_else(String::new, |bound| bound.kind.name().to_owned()),
+            ]);
+        }
+        table
+    }
+
+    fn left_out(&self, columns: Option<usize>) -> String {
+        let line =
+            |one: &envelope::SkippedLevel| folded("  ", &format!("{} {}", one.level, one.why), columns);
+        let lines: String = self.plan.left_out.iter().map(line).collect();
+        if lines.is_empty() { lines } else { format!("\nSkipped:\n{lines}") }
+    }
+
+    fn json(&self) -> Json<'_> {
+        let workload = |(place, one): (usize, &'_ SizingRequest)| JsonWorkload {
+            name: self.name(place).to_owned(),
+            notes: one.notes.clone(),
+            workload: one.workload.clone(),
+        };
+        Json {
+            format: FORMAT,
+            workloads: self.workloads.iter().enumerate().map(workload).collect(),
+            options: self.plan.options.iter().map(|option| self.json_option(option)).collect(),
+            left_out: &self.plan.left_out,
+        }
+    }
+
+    fn json_option<'a>(&'a self, option: &'a PlanOption) -> JsonOption<'a> {
+        JsonOption {
+            levels: option.levels().iter().map(|level| level.name()).collect(),
+            capacity_bytes: option.capacity().0,
+            cost: &option.cost,
+            pools: option.pools.iter().map(|pool| self.json_pool(pool)).collect(),
+        }
+    }
+
+    fn json_pool<'a>(&'a self, pool: &'a PlannedPool) -> JsonPool<'a> {
+        let volume = |volume: &'a envelope::PlannedVolume| {
+            let asked = self.workloads.get(volume.workload)?;
+            let name = self.name(volume.workload).to_owned();
+            Some(JsonVolume { workload: name, choice: JsonChoice::of(&volume.choice, asked) })
+        };
+        JsonPool {
+            count: pool.count,
+            pool: &pool.pool,
+            cost: &pool.cost,
+            volumes: pool.volumes.iter().filter_map(volume).collect(),
+        }
+    }
+}
+
+/// The settings of the volume alone; those of a shared pool stand with the pool.
+fn set(choice: &Choice) -> String {
+    let settings = choice.settings().unwrap_or_default();
+    let of_volume = settings.split("; ").find(|part| part.starts_with("volume "));
+    of_volume.map_or_else(|| "-".to_owned(), |part| part.trim_start_matches("volume ").to_owned())
+}
+
+pub(super) fn names(option: &PlanOption) -> String {
+    option.levels().iter().map(|level| level.name()).collect::<Vec<_>>().join(" and ")
+}
+
+fn pools(option: &PlanOption) -> Table {
+    let mut heads = vec!["POOL", "SIZE", "SET", ">VOLUMES"];
+    heads.extend(option.cost.as_ref().map(|_| ">A MONTH"));
+    let mut table = Table::new(&heads).folding(&["SET"]);
+    for pool in &option.pools {
+        let choice = pool.volumes.first().map(|volume| &volume.choice);
+        let settings = choice.and_then(Choice::settings).unwrap_or_default();
+        let of_pool = settings.split("; ").find(|part| !part.starts_with("volume ")).unwrap_or_default();
+        let volumes: u32 = pool.volumes.iter().map(|volume| volume.choice.volumes()).sum();
+        let of_pool = of_pool.trim_start_matches("pool ").trim_start_matches("instance ");
+        let cells = [
+            pool.pool.level.name().to_owned(),
+            times(pool.count, &size_to_buy(pool.pool.size)),
+            if of_pool.is_empty() { "-".to_owned() } else { of_pool.to_owned() },
+            volumes.to_string(),
+        ];
+        let cost =
+            option.cost.as_ref().map(|_| pool.cost.as_ref().map_or(String::new(), ToString::to_string));
+        table.row(cells.into_iter().chain(cost));
+    }
+    table
+}
+
+/// The sums of an option in a line.
+pub(super) fn total(option: &PlanOption) -> String {
+    let volumes: u32 = option.volumes().iter().map(|volume| volume.choice.volumes()).sum();
+    let cost = option.cost.as_ref().map_or_else(String::new, |cost| format!(", {cost} a month"));
+    let pools = option.pool_count();
+    let plural = |count: u32| if count == 1 { "" } else { "s" };
+    format!(
+        "Total: {} in {pools} pool{}, {volumes} volume{}{cost}",
+        size_to_buy(option.capacity()),
+        plural(pools),
+        plural(volumes)
+    )
+}
+
+/// The plan, for programs.
+#[derive(Serialize)]
+struct Json<'a> {
+    format: &'static str,
+    workloads: Vec<JsonWorkload>,
+    options: Vec<JsonOption<'a>>,
+    left_out: &'a [envelope::SkippedLevel],
+}
+
+#[derive(Serialize)]
+struct JsonWorkload {
+    name: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<String>,
+    workload: Workload,
+}
+
+#[derive(Serialize)]
+struct JsonOption<'a> {
+    levels: Vec<&'static str>,
+    capacity_bytes: u64,
+    cost: &'a Option<envelope::Cost>,
+    pools: Vec<JsonPool<'a>>,
+}
+
+#[derive(Serialize)]
+struct JsonPool<'a> {
+    count: u32,
+    pool: &'a envelope::Pool,
+    cost: &'a Option<envelope::Cost>,
+    volumes: Vec<JsonVolume<'a>>,
+}
+
+#[derive(Serialize)]
+struct JsonVolume<'a> {
+    workload: String,
+    #[serde(flatten)]
+    choice: JsonChoice<'a>,
+}

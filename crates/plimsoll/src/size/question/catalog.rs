@@ -1,0 +1,40 @@
+//! The levels, measurements and prices to choose from.
+
+use std::path::Path;
+
+use anyhow::Context;
+use envelope::{Catalog, Level};
+
+use super::super::prices;
+use super::flags::ChoiceFlags;
+use super::read;
+use crate::exit::usage;
+
+impl ChoiceFlags {
+    pub(super) fn catalog(&self) -> anyhow::Result<Catalog> {
+        let mut catalog = if self.level.is_empty() {
+            Catalog::of_providers(&self.provider.0)
+        } else {
+            Catalog::of(self.level.iter().map(|level| level.0).collect::<Vec<_>>())
+        };
+        catalog.large = self.large.then_some(true).or(self.regular.then_some(false));
+        catalog.profiles = self.profile.iter().map(|profile| profile.0).collect();
+        for measured in &self.measured {
+            let (level, file) = match measured.split_once('=') {
+                Some((level, file)) => {
+                    (level.parse().map_err(|refusal: envelope::Refusal| usage(refusal.to_string()))?, file)
+                }
+                None => (Level::Custom, measured.as_str()),
+            };
+            let text = read(Path::new(file))?;
+            let run = serde_json::from_str(&text)
+                .with_context(|| format!("{file} is not a run of \"plimsoll bench run\""))?;
+            catalog.measured.push(bench::workload::measured(&run, file, level, self.large)?);
+        }
+        if let Some(file) = &self.prices {
+            catalog.prices =
+                Some(prices::parse(&read(file)?).with_context(|| format!("{}", file.display()))?);
+        }
+        Ok(catalog)
+    }
+}

@@ -1,0 +1,157 @@
+//! The load that the plain flags describe.
+
+use envelope::{Access, Bytes, Demand, DemandRate, Stream, WorkloadKind, mib, size};
+
+use super::flags::LoadFlags;
+use crate::exit::usage;
+
+const RANDOM_BLOCK: Bytes = Bytes(8 << 10);
+/// The default block of sequential operations, and the least block that counts as sequential.
+const SEQUENTIAL_BLOCK: Bytes = Bytes(64 << 10);
+
+/// A note about the mix that a kind of workload assumes.
+pub(super) fn assumed(kind: &WorkloadKind) -> String {
+    let WorkloadKind { name, about, source, .. } = kind;
+    let mix = match kind.access {
+        Access::Eda => "its mix is fixed".to_owned(),
+        access => format!(
+            "{} operations of {}, {} % reads are assumed; --pattern, --block and --read override that",
+            access.name(),
+            size(kind.block),
+            kind.read_thousandths / 10
+        ),
+    };
+    format!("like {name}: {mix}; {about} [{source}]")
+}
+
+/// Users, streams, machines or GPUs, with the demand of each.
+pub(super) struct Counted {
+    count: u32,
+    demand: &'static Demand,
+}
+
+impl Counted {
+    pub(super) fn capacity(&self) -> Bytes {
+        self.demand.capacity_of(self.count)
+    }
+
+    /// A note about the demand that is assumed.
+    pub(super) fn assumed(&self) -> String {
+        let Demand { unit, capacity, rate, active_percent, why } = self.demand;
+        let shown = |rate: DemandRate| match rate {
+            DemandRate::Operations(iops) => format!("{iops:#}"),
+            DemandRate::Data(rate) => mib(rate),
+        };
+        let plural = if self.count == 1 { "" } else { "s" };
+        format!(
+            "{} {unit}{plural}: {} and {} each, {active_percent} % active at the peak: {} and {}; an assumption of \
+             Plimsoll: {why}; --capacity, --iops and --throughput override it",
+            envelope::grouped(self.count.into()),
+            size(*capacity),
+            shown(*rate),
+            size(self.capacity()),
+            shown(self.demand.peak_of(self.count)),
+        )
+    }
+}
+
+impl LoadFlags {
+    /// The kind of workload, as named or by the counted unit.
+    pub(super) fn kind(&self) -> Option<&'static WorkloadKind> {
+        self.like.or_else(|| WorkloadKind::of_unit(self.count()?.0))
+    }
+
+    /// The counted unit and its number.
+    fn count(&self) -> Option<(&'static str, u32)> {
+        let counts =
+            [("user", self.users), ("stream", self.streams), ("machine", self.machines), ("GPU", self.gpus)];
+        counts.into_iter().find_map(|(unit, count)| Some((unit, count?)))
+    }
+
+    /// The counted units; an error if the kind of workload does not have this unit.
+    pub(super) fn counted(&self) -> anyhow::Result<Option<Counted>> {
+        let (Some((unit, count)), Some(kind)) = (self.count(), self.kind()) else { return Ok(None) };
+        match kind.demand {
+            Some(demand) if demand.unit == unit => Ok(Some(Counted { count, demand })),
+            Some(demand) => {
+                Err(usage(format!("--like {} has no {unit}s; allowed: {}", kind.name, flag(demand))))
+            }
+            None => Err(usage(format!("--like {} has no {unit}s; allowed: --iops, --throughput", kind.name))),
+        }
+    }
+
+    /// The load that the plain flags describe; `None` without one.
+    pub(super) fn stream(&self) -> anyhow::Result<Option<Stream>> {
+        let counted = self.counted()?;
+        if self.kind().is_some_and(|kind| kind.access == Access::Eda) {
+            return self.eda_stream().map(Some);
+        }
+        let read_thousandths = self.read.or(self.kind().map(|kind| kind.read_thousandths)).unwrap_or(1000);
+        if self.iops.is_none() && self.throughput.is_none() {
+            let Some(Counted { count, demand }) = counted else { return self.without_rate() };
+            let block = self.block.or(self.kind().map(|kind| kind.block)).unwrap_or(RANDOM_BLOCK);
+            let peak = demand.peak_of(count);
+            return Ok(Some(peak.stream(self.access(block), block, read_thousandths)));
+        }
+        if let (Some(iops), Some(rate)) = (self.iops, self.throughput) {
+            let block = Bytes(rate.0 / iops.0);
+            if self.block.is_some_and(|given| given != block) {
+                return Err(usage(format!(
+                    "--iops {} and --throughput {rate} are operations of {block}, not of --block {}: leave one out, or give \
+                     two loads with --load",
+                    iops.0,
+                    self.block.unwrap_or(block)
+                )));
+            }
+            let access = self.access(block);
+            return Ok(Some(Stream { access, block, read_thousandths, rate }));
+        }
+        // A rate in operations suggests small random ones, a rate in bytes suggests streams.
+        let sequential = self.pattern.map_or(self.iops.is_none(), |pattern| pattern == Access::Sequential);
+        let usual = if sequential { SEQUENTIAL_BLOCK } else { RANDOM_BLOCK };
+        let block = self.block.or(self.kind().map(|kind| kind.block)).unwrap_or(usual);
+        let access = self.access(block);
+        Ok(Some(match (self.iops, self.throughput) {
+            (Some(iops), _) => Stream::from_iops(access, block, read_thousandths, iops),
+            (None, rate) => Stream { access, block, read_thousandths, rate: rate.unwrap_or_default() },
+        }))
+    }
+
+    /// No load, or an error if only its mix is known.
+    fn without_rate(&self) -> anyhow::Result<Option<Stream>> {
+        if let Some(kind) = self.like {
+            let counted = kind.demand.map_or(String::new(), |demand| format!("{} N, or ", flag(demand)));
+            return Err(usage(format!(
+                "--like sets the mix and not the amount: give {counted}the rate with --iops or --throughput"
+            )));
+        }
+        if self.block.is_some() || self.read.is_some() {
+            return Err(usage(
+                "the rate of the load is missing: give --iops or --throughput, like --iops 20k",
+            ));
+        }
+        Ok(None)
+    }
+
+    /// The load of an EDA design flow. Its mix is fixed, only the rate can be chosen.
+    fn eda_stream(&self) -> anyhow::Result<Stream> {
+        let fixed = self.block.is_some() || self.read.is_some() || self.pattern.is_some();
+        if fixed || self.throughput.is_some() {
+            return Err(usage("the mix of an EDA load is fixed; allowed with --like eda: --iops alone"));
+        }
+        let Some(iops) = self.iops else {
+            return Err(usage("the rate of the load is missing: give --iops, like --iops 30k"));
+        };
+        Ok(Stream::eda(iops))
+    }
+
+    fn access(&self, block: Bytes) -> Access {
+        let guess = if block < SEQUENTIAL_BLOCK { Access::Random } else { Access::Sequential };
+        self.pattern.or(self.kind().map(|kind| kind.access)).unwrap_or(guess)
+    }
+}
+
+/// The flag that counts the units of a demand.
+fn flag(demand: &Demand) -> String {
+    format!("--{}s", demand.unit.to_lowercase())
+}
