@@ -13,7 +13,7 @@ pub(super) fn of(reports: &[Report], columns: Option<usize>) -> String {
 }
 
 fn one(report: &Report, columns: Option<usize>) -> String {
-    let mut text = format!("{}\n", Tone::Head.paint(&report.title));
+    let mut text = format!("{}\n", Tone::Head.paint(&report.heading()));
     for stamp in &report.stamps {
         text.push_str(&lines(&Tone::Warning, stamp, "", columns));
     }

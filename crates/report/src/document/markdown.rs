@@ -11,7 +11,7 @@ pub fn markdown(reports: &[Report]) -> String {
 }
 
 fn report_markdown(report: &Report) -> String {
-    let mut text = format!("# {}\n", escape_markdown(&report.title));
+    let mut text = format!("# {}\n", escape_markdown(&report.heading()));
     for stamp in &report.stamps {
         // Writing to a string does not fail.
         let _ = write!(text, "\n**{}**\n", escape_markdown(stamp));
