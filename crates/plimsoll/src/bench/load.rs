@@ -1,25 +1,27 @@
 //! `plimsoll bench load`: one kind of call, many in flight.
 
-use std::io::IsTerminal;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use bench::Target;
-use bench::load::{self, BlockOrder, Op, Plan, Progress, Report};
+use bench::load::{self, BlockOrder, Kind, Op, Plan, Progress, Report};
+use bench::observer::Observer;
 use clap::{Args, ValueEnum};
 use envelope::{parse_count, parse_duration, parse_size};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
+use report::document::table::separated;
+use report::document::{self, Used};
 use report::scenario::Stability;
 
 use super::password::PasswordArgs;
+use super::progress::{self, clock, live_line};
+use super::server::{self, ServiceObserver};
 use crate::form::json;
+use crate::manage::ServiceArgs;
 use crate::output;
-use crate::terminal::{Tone, print, unpainted};
-
-/// Steps of a progress bar.
-const STEPS: u64 = 1000;
+use crate::terminal::{self, Tone, print, unpainted};
 
 /// The arguments of `bench load`.
 #[derive(Debug, Args)]
@@ -102,6 +104,8 @@ pub(crate) struct LoadArgs {
     /// Process id of the server, if it runs on this machine: its CPU time per call is reported, with that of its children
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
+    #[command(flatten)]
+    service: ServiceArgs,
     /// Remove the files afterwards; without it the next run uses them again
     #[arg(long)]
     cleanup: bool,
@@ -166,14 +170,29 @@ enum StableArg {
 pub(super) fn run(arguments: LoadArgs) -> anyhow::Result<ExitCode> {
     let (json, text) = (arguments.json.clone(), arguments.output.clone());
     json.iter().chain(&text).filter(|path| !is_standard(path)).try_for_each(|path| output::check(path))?;
-    let bar = progress_bar();
+    let bar = live_line();
     let nt_hash = arguments.password.nt_hash(&arguments.target)?;
+    let observer = server::observe(&arguments.service, &arguments.target)?;
     let plan = Plan { nt_hash, ..plan(arguments) };
-    let report = load::run(&plan, &mut |progress| show(&bar, progress));
+    let report = load::run(&plan, &mut |progress| show(&bar, progress, plan.warm_up + plan.time));
     bar.finish_and_clear();
-    let report = report.map_err(|wrong| wrong.at(&plan.target.to_string()))?;
+    let mut report = report.map_err(|wrong| wrong.at(&plan.target.to_string()))?;
+    report.limit = observer.and_then(|observer| limit(observer, &report));
     write_report(&report, json.as_deref(), text.as_deref())?;
     Ok(if report.errors_total() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The limit that the load reached, as the service says.
+fn limit(mut observer: ServiceObserver, report: &Report) -> Option<String> {
+    let volume = observer.facts();
+    let volume =
+        volume.map_err(|error| terminal::warn(&format!("the limits are not known: {error}"))).ok()?;
+    let rates = |kind| report.kind(kind).map_or((0.0, 0.0), |of| (of.ops_per_s, of.mib_per_s));
+    let ((read_iops, read_mib_per_s), (write_iops, write_mib_per_s)) =
+        (rates(Kind::Read), rates(Kind::Write));
+    let iops = report.ops_per_s;
+    let used = Used { read_mib_per_s, write_mib_per_s, read_iops, write_iops, iops };
+    Some(document::limit_reached(&volume, used))
 }
 
 fn plan(arguments: LoadArgs) -> Plan {
@@ -252,29 +271,22 @@ fn text(report: &Report) -> String {
         true => Tone::Warning.paint(line) + "\n",
         false => format!("{line}\n"),
     });
-    painted.collect()
+    let limit = report.limit.as_ref().map_or_else(String::new, |limit| format!("{limit}\n"));
+    painted.collect::<String>() + &limit
 }
 
-/// A bar on a terminal, nothing elsewhere.
-fn progress_bar() -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let style =
-        ProgressStyle::with_template("{bar:30} {msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::new(STEPS).with_style(style)
-}
-
-fn show(bar: &ProgressBar, progress: Progress) {
-    let (done, message) = match progress {
-        Progress::Layout(done) => (done, "making the files".to_owned()),
+/// `time` is that of warm-up and measurement.
+fn show(bar: &ProgressBar, progress: Progress, time: Duration) {
+    let text = match progress {
+        Progress::Layout(done) => format!("filling files, {:.0} %", done * 100.0),
         Progress::Running { warming_up, done, ops_per_s, mib_per_s } => {
             let phase = if warming_up { "warming up" } else { "measuring" };
-            (done, format!("{phase}: {ops_per_s:.0} ops/s, {mib_per_s:.0} MiB/s"))
+            let done = done.clamp(0.0, 1.0);
+            let (percent, left) = (done * 100.0, clock(time.mul_f64(1.0 - done)));
+            let (ops, mib) = (separated(ops_per_s, 0), separated(mib_per_s, 0));
+            format!("{percent:.0} % · {left} left · {ops} ops/s, {mib} MiB/s · {phase}")
         }
-        Progress::Verifying => (1.0, "reading everything back".to_owned()),
+        Progress::Verifying => "reading everything back".to_owned(),
     };
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of STEPS")]
-    bar.set_position((done.clamp(0.0, 1.0) * STEPS as f64) as u64);
-    bar.set_message(message);
+    progress::show(bar, &text);
 }

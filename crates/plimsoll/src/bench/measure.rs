@@ -1,6 +1,5 @@
 //! Measuring one target, or several in turn: what `bench run`, `bench compare` and `bench fio` share.
 
-use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -8,21 +7,18 @@ use std::sync::atomic::AtomicBool;
 use bench::agent::{Remote, Token};
 use bench::engine::{self, Caller, Engine};
 use bench::observer::Observer;
-use bench::run::{Arm, GeneratorGroup, Phase, Progress, ProgressListener, RunRequest, Thoroughness};
+use bench::run::{Arm, GeneratorGroup, RunRequest, Thoroughness};
 use clap::{Args, ValueEnum};
 use envelope::parse_size;
-use indicatif::{ProgressBar, ProgressStyle};
 use report::result::{Measurement, Run};
 use report::scenario::{Preset, Scenario};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
+use super::progress::Screen;
 use super::{password::PasswordArgs, server};
 use crate::manage::ServiceArgs;
 use crate::output;
-use crate::terminal::{self, Tone, unpainted};
-
-/// Steps of a progress bar.
-const STEPS: u64 = 1000;
+use crate::terminal;
 
 /// The options of every measurement.
 #[derive(Debug, Args)]
@@ -150,8 +146,9 @@ fn measured_on(
     let request = RunRequest { scenario, preset, thoroughness, seed, working_set_max };
     let stop = interrupted()?;
     let mut screen = Screen::new(targets);
-    let runs = bench::run::run(&request, &mut arms, &stop, &mut screen)?;
-    screen.bar.finish_and_clear();
+    let ended = bench::run::run(&request, &mut arms, &stop, &mut screen);
+    screen.finish();
+    let runs = ended?;
     if how.cleanup {
         for (arm, target) in arms.iter_mut().zip(targets) {
             // Files that stay are no reason to lose what was measured.
@@ -208,69 +205,4 @@ fn interrupted() -> anyhow::Result<Arc<AtomicBool>> {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
     Ok(stop)
-}
-
-/// A bar with a live line on a terminal, and a line for each repetition.
-struct Screen<'a> {
-    bar: ProgressBar,
-    /// The targets or cases, by their names.
-    arms: &'a [&'a str],
-}
-
-impl<'a> Screen<'a> {
-    fn new(arms: &'a [&'a str]) -> Self {
-        if !io::stderr().is_terminal() {
-            return Self { bar: ProgressBar::hidden(), arms };
-        }
-        let style =
-            ProgressStyle::with_template("{bar:30} {msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
-        Self { bar: ProgressBar::new(STEPS).with_style(style), arms }
-    }
-}
-
-impl ProgressListener for Screen<'_> {
-    fn progress(&mut self, progress: &Progress<'_>) {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of STEPS")]
-        self.bar.set_position((progress.done.clamp(0.0, 1.0) * STEPS as f64) as u64);
-        let status = progress.status;
-        let doing = match status.phase {
-            Phase::Layout(share) => format!("making files, {:.0} %", share * 100.0),
-            Phase::WarmUp => "warming up".to_owned(),
-            Phase::Measuring(_) => "measuring".to_owned(),
-        };
-        let (ops, mib, left) = (status.ops_per_s, status.mib_per_s, progress.remaining.as_secs());
-        let left = format!("{}:{:02} left", left / 60, left % 60);
-        self.bar.set_message(format!("{left} · {}: {doing}, {ops:.0} ops/s, {mib:.0} MiB/s", progress.label));
-    }
-
-    fn measured(&mut self, arm: usize, label: &str, measurement: &Measurement) {
-        let seconds = measurement.seconds;
-        let (ops, mib) = (
-            measurement.ops(None) as f64 / seconds,
-            measurement.bytes(None) as f64 / seconds / f64::from(1 << 20),
-        );
-        let latency = measurement.service(None).latency();
-        let arm = self.arms.get(arm).filter(|_| self.arms.len() > 1);
-        let arm = arm.map_or_else(String::new, |name| format!("{name}: "));
-        let mut line = format!(
-            "{arm}{label}: {ops:.0} ops/s, {mib:.1} MiB/s, mean {:.3} ms, p99 {:.3} ms",
-            latency.mean_ms, latency.p99_ms
-        );
-        if measurement.is_scheduled() {
-            let response = measurement.response().latency();
-            line.push_str(&format!(
-                "; from when due: mean {:.3} ms, p99 {:.3} ms",
-                response.mean_ms, response.p99_ms
-            ));
-        }
-        for doubt in &measurement.caveats {
-            line.push_str(&format!("\n  {}", Tone::Warning.paint(&doubt.text)));
-        }
-        if self.bar.is_hidden() {
-            // Nobody is left to be told where even this fails.
-            let _ = writeln!(anstream::stderr(), "{line}");
-        } else {
-            self.bar.println(if terminal::has_color() { line } else { unpainted(&line) });
-        }
-    }
 }

@@ -25,6 +25,7 @@ pub(super) fn of(run: &Run, path: &Path, columns: Option<usize>) -> String {
     for (name, value) in report.highlights.iter().chain(endpoints) {
         text.push_str(&fact(name, value, columns));
     }
+    text.push_str(&lines(&Tone::Plain, &report.lead.limit, "", columns));
     for section in &report.sections {
         text.push_str(&section_text(section, columns));
     }

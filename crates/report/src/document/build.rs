@@ -115,7 +115,8 @@ fn tables_of(
     if column.is_none() || varying.contains(&Axis::Depth) {
         let rows = column.map_or_else(|| varying.to_vec(), |_| vec![Axis::Depth]);
         let groups = axes::groups(cells, &without(varying, &rows));
-        tables.extend(groups.iter().map(|group| points::table(&group.name, series, &rows, &group.cells)));
+        tables
+            .extend(groups.iter().map(|group| points::table(run, &group.name, series, &rows, &group.cells)));
     }
     tables
 }

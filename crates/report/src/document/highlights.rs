@@ -84,11 +84,14 @@ pub(super) fn closest_limit(run: &Run, cells: &[&Cell]) -> Option<(String, f64)>
     let closest =
         |one: &Measurement| details::closest_limit(run.target.volume.as_ref(), one.server.as_ref()?, one);
     let (name, share) = measured.filter_map(closest).max_by(|a, b| a.1.total_cmp(&b.1))?;
+    Some((use_of(&name, share), share))
+}
+
+/// A used share of a limit in words.
+pub(super) fn use_of(name: &str, share: f64) -> String {
     let percent = format!("{:.0}\u{a0}%", share * 100.0);
     let is_curve = name.starts_with("its curve");
-    let text =
-        if is_curve { format!("{percent} of {name}") } else { format!("{percent} of the limit on {name}") };
-    Some((text, share))
+    if is_curve { format!("{percent} of {name}") } else { format!("{percent} of the limit on {name}") }
 }
 
 fn caveats(cells: &[&Cell]) -> Vec<String> {
