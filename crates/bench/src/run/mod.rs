@@ -16,7 +16,7 @@ mod validity;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use report::result::{Caveat, CaveatKind, Cell, FORMAT, Measurement, Run, Summary};
+use report::result::{Caveat, CaveatKind, Cell, FORMAT, Measurement, Run, Summary, Verdict};
 use report::scenario::limits::BLOCK_MAX;
 use report::scenario::{Point, Preset, Scenario, Series, Work};
 use report::units::show_size;
@@ -130,6 +130,7 @@ pub fn run(
         run.working_sets = working_sets(request, run);
         validity::check_run(run);
         setup_match::check_setup(run);
+        run.verdict = Verdict::of(run);
     }
     Ok(runs)
 }
@@ -158,6 +159,7 @@ fn new_run(request: &RunRequest, arm: &mut Arm) -> Result<Run, Error> {
         working_sets: Vec::new(),
         scaled: Vec::new(),
         cells: Vec::new(),
+        verdict: None,
         caveats: Vec::new(),
     })
 }

@@ -313,6 +313,7 @@ mod tests {
             working_sets: Vec::new(),
             scaled: Vec::new(),
             cells: Vec::new(),
+            verdict: None,
             caveats: Vec::new(),
         };
         Progression::new(&request, &[run])

@@ -95,10 +95,10 @@ fn announcement(plan: &RunPlan, runs: &[Run]) -> Vec<String> {
     let about = if plan.is_estimate { "about " } else { "" };
     let mut parts = vec![format!("{about}{}", counted(plan.measurements, "measurement"))];
     if plan.searches > 0 {
-        parts.push(match plan.searches {
-            1 => "1 search for the most calls in flight or job sets".to_owned(),
-            several => format!("{several} searches for the most calls in flight or job sets"),
-        });
+        let what = if plan.is_estimate { "the largest load" } else { "the number of calls in flight" };
+        let searches =
+            if plan.searches == 1 { "1 search".to_owned() } else { format!("{} searches", plan.searches) };
+        parts.push(format!("{searches} for {what}"));
     }
     let mut lines = vec![format!("This takes about {}: {}.", length(plan.duration), parts.join(", "))];
     let mut written = Vec::new();
@@ -143,11 +143,15 @@ fn live(progress: &Progress<'_>) -> String {
     // It is not at its end before it ends.
     let percent = (progress.done * 100.0).min(99.0);
     let left = clock(progress.remaining);
-    let (ops, mib) = (separated(status.ops_per_s, 0), separated(status.mib_per_s, 0));
-    format!(
-        "{number} of {} · {percent:.0} % · {left} left · {ops} ops/s, {mib} MiB/s · {doing}: {}",
-        count.planned, progress.label
-    )
+    let rate = match status.phase {
+        Phase::Layout(_) => String::new(),
+        Phase::WarmUp | Phase::Measuring(_) => {
+            let (ops, mib) = (separated(status.ops_per_s, 0), separated(status.mib_per_s, 0));
+            format!("{ops} ops/s, {mib} MiB/s · ")
+        }
+    };
+    let (planned, label) = (count.planned, progress.label);
+    format!("{number} of {planned} · {percent:.0} % · {left} left · {rate}{doing}: {label}")
 }
 
 fn figures(measurement: &Measurement) -> String {
@@ -254,7 +258,7 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "This takes about 7 min: 30 measurements, 1 search for the most calls in flight or job sets.",
+                "This takes about 7 min: 30 measurements, 1 search for the number of calls in flight.",
                 "It fills 768 MiB of files, unless an earlier run left them, and writes for 96 s as fast as the target takes \
                  it."
             ]

@@ -123,8 +123,7 @@ pub(super) fn run(arguments: RunArgs) -> anyhow::Result<ExitCode> {
             terminal::print(&printable_lines(&summary::of(run, &path, terminal::columns())))?;
         }
     }
-    let is_whole = |run: &Run| has_result(run) && run.ended_early.is_none();
-    Ok(if runs.iter().all(is_whole) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(status(&runs))
 }
 
 /// Runs a scenario over mounts that are compared: a result for each, and what they carry side by side.
@@ -158,8 +157,20 @@ fn run_cases(scenario: &Scenario, arguments: &RunArgs) -> anyhow::Result<ExitCod
         );
         terminal::print(&printable_lines(&text))?;
     }
+    Ok(status(&runs))
+}
+
+/// Of a run whose points miss their targets.
+const MISSED: u8 = 3;
+
+fn status(runs: &[Run]) -> ExitCode {
     let is_whole = |run: &Run| has_result(run) && run.ended_early.is_none();
-    Ok(if runs.iter().all(is_whole) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let misses = |run: &Run| run.verdict.as_ref().is_some_and(|verdict| !verdict.is_met);
+    match runs.iter().all(is_whole) {
+        false => ExitCode::FAILURE,
+        true if runs.iter().any(misses) => ExitCode::from(MISSED),
+        true => ExitCode::SUCCESS,
+    }
 }
 
 /// `NAME=DIR`.

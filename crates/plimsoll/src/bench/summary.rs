@@ -6,7 +6,7 @@ use report::document::table::{RowKind, Table as Figures};
 use report::document::{Fact, Report, Section};
 use report::result::Run;
 
-use super::screen::{cells, empty, fact, lines, list};
+use super::screen::{cells, empty, fact, lines, list, verdict};
 use crate::manage::Table;
 use crate::terminal::Tone;
 
@@ -29,6 +29,7 @@ pub(super) fn of(run: &Run, path: &Path, columns: Option<usize>) -> String {
     for section in &report.sections {
         text.push_str(&section_text(section, columns));
     }
+    text.push_str(&verdict(&report, columns));
     text.push_str(&list("Doubts", &Tone::Warning, &report.caveats, columns));
     text.push_str(&list("Made smaller or shorter", &Tone::Plain, &report.scaled, columns));
     let page = path.with_extension("html");

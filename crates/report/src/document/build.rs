@@ -5,8 +5,8 @@ use super::content::{Report, Section};
 use super::plot::Plot;
 use super::table::Table;
 use super::{
-    cells, columns, details, eda, facts, highlights, lead, maps, metadata, pairs, plots, points, published,
-    words,
+    cells, columns, details, eda, facts, highlights, judged, lead, maps, metadata, pairs, plots, points,
+    published, words,
 };
 use crate::curve::Curve;
 use crate::result::{CaveatKind, Cell, Run};
@@ -22,6 +22,7 @@ impl Report {
             title: title(&run.scenario),
             name: String::new(),
             lead: lead::of_run(run, &sections),
+            verdict: judged::of_run(run),
             about: run.scenario.about.trim().to_owned(),
             stamps: facts::stamps(run),
             highlights: highlights::of_run(run),

@@ -10,6 +10,8 @@ pub struct Report {
     /// The name of the run among several; empty for one alone.
     pub name: String,
     pub lead: Lead,
+    /// One line for each point with targets.
+    pub verdict: Option<Judged>,
     pub about: String,
     /// Shown at the top.
     pub stamps: Vec<String>,
@@ -37,6 +39,14 @@ impl Report {
             name => format!("{name}: {}", self.title),
         }
     }
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Judged {
+    pub is_met: bool,
+    /// The overall verdict.
+    pub summary: String,
+    pub points: Vec<String>,
 }
 
 /// The answer in short: the series that came closest to a limit, or the first one.

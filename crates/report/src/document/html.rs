@@ -77,6 +77,17 @@ fn report_html(report: &Report, prefix: &str) -> String {
 /// The first screen: result, limit, doubts in one line each, and a plot.
 fn lead(report: &Report) -> String {
     let mut text = String::from("<div class=\"lead\">\n");
+    if let Some(verdict) = &report.verdict {
+        let class = if verdict.is_met { "pass" } else { "fail" };
+        let _ = writeln!(text, "<p class=\"verdict {class}\">{}</p>", escape(&verdict.summary));
+        let points: String =
+            verdict.points.iter().map(|line| format!("<li>{}</li>\n", escape(line))).collect();
+        text.push_str(&folded(
+            "Asked and delivered",
+            verdict.points.len() < 6,
+            format!("<ul>\n{points}</ul>\n"),
+        ));
+    }
     let lines = [("result", &report.lead.result), ("limit", &report.lead.limit)];
     for (class, line) in lines.into_iter().filter(|(_, line)| !line.is_empty()) {
         let _ = writeln!(text, "<p class=\"{class}\">{}</p>", escape(line));

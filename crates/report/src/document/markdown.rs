@@ -16,6 +16,10 @@ fn report_markdown(report: &Report) -> String {
         // Writing to a string does not fail.
         let _ = write!(text, "\n**{}**\n", escape_markdown(stamp));
     }
+    if let Some(verdict) = &report.verdict {
+        let _ = write!(text, "\n**{}**\n", escape_markdown(&verdict.summary));
+        text.push_str(&list("Asked and delivered", &verdict.points));
+    }
     if !report.highlights.is_empty() {
         let _ = write!(text, "\nIn short:\n{}", facts(&report.highlights));
     }

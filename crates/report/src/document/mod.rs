@@ -21,6 +21,7 @@ mod files;
 pub mod fio;
 mod highlights;
 mod html;
+mod judged;
 mod lead;
 mod maps;
 mod markdown;
@@ -39,7 +40,7 @@ pub mod table;
 pub mod words;
 
 pub use cases::cases;
-pub use content::{Lead, Report, Section};
+pub use content::{Judged, Lead, Report, Section};
 pub use csv::csv;
 pub use details::Used;
 pub use facts::Fact;

@@ -44,6 +44,7 @@ pub fn side_by_side(runs: &[NamedRun<'_>]) -> Option<Report> {
             plot: lead.plots.first().cloned(),
         },
         about: String::new(),
+        verdict: None,
         stamps: Vec::new(),
         highlights: sections.iter().map(|one| (one.title.clone(), one.result.clone())).collect(),
         facts: runs.iter().map(fact).collect(),

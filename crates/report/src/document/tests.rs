@@ -73,6 +73,7 @@ fn small() -> Run {
         working_sets: Vec::new(),
         scaled: Vec::new(),
         cells,
+        verdict: None,
         caveats: Vec::new(),
     }
 }

@@ -5,6 +5,7 @@
 //! [`Part`] is one generator's share of a measurement.
 
 mod distribution;
+mod verdict;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::scenario::{Point, Preset, Scenario};
 
 pub use distribution::{Distribution, Latency};
+pub use verdict::{Check, CheckedFigure, PointVerdict, Verdict};
 
 pub const FORMAT: &str = "plimsoll-run/1";
 
@@ -49,6 +51,9 @@ pub struct Run {
     pub scaled: Vec<String>,
     /// The points, in the scenario's order.
     pub cells: Vec<Cell>,
+    /// Whether the points meet the targets of the scenario, if it has any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
     /// Caveats about the whole run. Those of one cell are in the cell.
     #[serde(rename = "doubts")]
     pub caveats: Vec<Caveat>,
@@ -607,6 +612,13 @@ impl Summary {
             write_latency: latency(write),
             latency: latency(None),
         }
+    }
+}
+
+impl Cell {
+    pub fn has_result(&self) -> bool {
+        let voided = self.caveats.iter().any(|caveat| caveat.kind == CaveatKind::Void);
+        !voided && self.measurements.iter().any(Measurement::is_valid)
     }
 }
 
