@@ -46,7 +46,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-/// Self-hosted file storage: volumes with cloud service levels over NFSv3, and measurements of NFS servers.
+/// Self-hosted file storage: volumes with cloud service levels over NFS and SMB, and measurements of file servers.
 #[derive(Debug, Parser)]
 #[command(
     name = "plimsoll",
@@ -78,7 +78,7 @@ enum Command {
     Export(Box<export::ExportArgs>),
     /// Try it: create volumes, serve them, drive them over real sockets, show the figures, go on serving.
     Demo(demo::DemoArgs),
-    /// Measure an NFSv3 server, this one or another.
+    /// Measure a file server over NFS or SMB, this one or another.
     #[command(subcommand)]
     Bench(bench::Command),
     /// Advise level, capacity, volumes and mount options for a workload.

@@ -26,26 +26,40 @@ pub(crate) struct HowArgs {
     /// Thoroughness of the measurement
     #[arg(long, value_enum, default_value = "standard")]
     preset: PresetArg,
-    /// Most bytes of all files together; they are never more than half of what is free
+    /// Most bytes of all files, like 10GiB
+    ///
+    /// The files never take more than half of the free space.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     working_set: Option<u64>,
-    /// Repetitions of each point instead of the preset's
-    #[arg(long)]
+    /// Repetitions of each point [default: the preset's]
+    #[arg(long, value_name = "N")]
     repetitions: Option<u32>,
-    /// Seconds of each measurement instead of the preset's; at points of a load curve also of the warm-up
+    /// Seconds of each measurement [default: the preset's]
+    ///
+    /// At points of a load curve also those of the warm-up.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=1800))]
     time: Option<u64>,
     /// Seed of the pseudo-random sequences
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, hide_short_help = true, default_value_t = 1, value_name = "N")]
     seed: u64,
-    /// Remove the files afterwards; without it the next run uses them again
+    /// Remove the files afterwards
+    ///
+    /// The next run uses files that remain.
     #[arg(long)]
     cleanup: bool,
-    /// Agents that make the load instead of this machine: HOST:PORT, separated by commas (see "plimsoll agent")
-    #[arg(long, value_delimiter = ',', value_name = "HOST:PORT", requires = "agent_token_file")]
+    /// Agents that make the load instead of this machine
+    ///
+    /// Separated by commas: see "plimsoll agent".
+    #[arg(
+        long,
+        hide_short_help = true,
+        value_delimiter = ',',
+        value_name = "HOST:PORT",
+        requires = "agent_token_file"
+    )]
     agents: Vec<String>,
-    /// File with the secret that the agents know
-    #[arg(long, value_name = "FILE")]
+    /// File with the secret of the agents
+    #[arg(long, hide_short_help = true, value_name = "FILE")]
     agent_token_file: Option<PathBuf>,
     #[command(flatten)]
     caller: CallerArgs,
@@ -57,18 +71,18 @@ pub(crate) struct HowArgs {
 #[derive(Clone, Debug, Args)]
 struct CallerArgs {
     /// User id of the caller
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, hide_short_help = true, default_value_t = 0, value_name = "N")]
     uid: u32,
     /// Group id of the caller
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, hide_short_help = true, default_value_t = 0, value_name = "N")]
     gid: u32,
-    /// Call from ports below 1024, which many Linux servers demand
-    #[arg(long)]
+    /// Call from ports below 1024, which many Linux servers require
+    #[arg(long, hide_short_help = true)]
     privileged_port: bool,
     #[command(flatten)]
     password: PasswordArgs,
-    /// Local addresses to call from, dealt to the clients in turn; separated by commas
-    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
+    /// Local addresses of the clients, which use them in turn; separated by commas
+    #[arg(long, hide_short_help = true, value_name = "ADDRESS", value_delimiter = ',')]
     source: Vec<std::net::IpAddr>,
 }
 
@@ -88,7 +102,7 @@ impl CallerArgs {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum PresetArg {
-    /// In minutes: 3 × 3 s each, after 1 s of warm-up; the result says so.
+    /// Minutes: 3 × 3 s each, after 1 s of warm-up; the result says so.
     Quick,
     /// 3 × 60 s each, after warming up until steady, for 30 to 300 s.
     Standard,

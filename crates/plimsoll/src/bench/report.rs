@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::{Context, ensure};
 use clap::{Args, ValueEnum};
 use report::document::{self, NamedRun, Report, fio};
-use report::result::Run;
+use report::result::{InvalidRun, Run};
 
 use super::screen;
 use crate::exit::usage;
@@ -56,7 +56,9 @@ pub(crate) fn run(arguments: &ReportArgs) -> anyhow::Result<ExitCode> {
     let usual = if columns.is_some() { Format::Table } else { Format::Md };
     let format = arguments.format.unwrap_or(usual);
     if format == Format::FioJson {
-        ensure!(runs.len() == 1, "fio-json is made of one run, not of {}", runs.len());
+        if runs.len() != 1 {
+            return Err(usage(format!("fio-json is made of one run, not of {}", runs.len())));
+        }
         match output {
             Some(directory) => {
                 let files = fio::files(&runs[0]).into_iter().map(|file| (file.path, file.text));
@@ -81,10 +83,9 @@ pub(crate) fn run(arguments: &ReportArgs) -> anyhow::Result<ExitCode> {
         Format::Table if output.is_some() => unpainted(&screen::of(&reports, columns)),
         Format::Table => printable_lines(&screen::of(&reports, columns)),
         Format::Html => {
-            ensure!(
-                arguments.output.is_some(),
-                "an HTML page wants --output FILE, or --output - for the terminal"
-            );
+            if arguments.output.is_none() {
+                return Err(usage("an HTML page wants --output FILE, or --output - for the standard output"));
+            }
             document::html(&reports)
         }
         Format::Csv => document::csv(&reports),
@@ -136,8 +137,9 @@ fn names(paths: &[PathBuf], given: &[String]) -> anyhow::Result<Vec<String>> {
 /// A run from its file.
 pub(crate) fn read(path: &Path) -> anyhow::Result<Run> {
     let name = || format!("{}", path.display());
-    let text = fs::read_to_string(path).with_context(name)?;
-    text.parse().with_context(name)
+    let bytes = fs::read(path).with_context(name)?;
+    let text = String::from_utf8(bytes).map_err(|_| usage(format!("{} is not a text file", name())))?;
+    text.parse().map_err(|wrong: InvalidRun| usage(format!("{} is {wrong}", name())))
 }
 
 /// CSV goes into a directory that exists, or whose name ends with a slash.

@@ -29,15 +29,15 @@ pub(super) fn of(run: &Run, path: &Path, columns: Option<usize>) -> String {
     for section in &report.sections {
         text.push_str(&section_text(section, columns));
     }
-    text.push_str(&verdict(&report, columns));
     text.push_str(&list("Doubts", &Tone::Warning, &report.caveats, columns));
     text.push_str(&list("Made smaller or shorter", &Tone::Plain, &report.scaled, columns));
     let page = path.with_extension("html");
     let (path, page) = (path.display(), page.display());
-    text + &format!(
+    text.push_str(&format!(
         "\nResult: {path}\nAll tables, doubts and sources: plimsoll bench report {path}\n\
          A page with plots: plimsoll bench report {path} --format html --output {page}\n"
-    )
+    ));
+    text + &verdict(&report, columns)
 }
 
 fn section_text(section: &Section, columns: Option<usize>) -> String {

@@ -465,11 +465,18 @@ impl FromStr for Run {
     type Err = InvalidRun;
 
     fn from_str(text: &str) -> Result<Self, InvalidRun> {
-        let error = |error: serde_json::Error| InvalidRun(format!("not a valid run: {error}"));
+        let error = |error: serde_json::Error| {
+            let (line, text) = (error.line(), error.to_string());
+            let text = text.split(" at line ").next().unwrap_or_default();
+            let place = if line == 0 { String::new() } else { format!("line {line}: ") };
+            InvalidRun(format!("not a result of \"plimsoll bench run\": {place}{text}"))
+        };
         let value: serde_json::Value = serde_json::from_str(text).map_err(error)?;
         let format = value.get("format").and_then(serde_json::Value::as_str).unwrap_or("none");
         if format != FORMAT {
-            let error = format!("its format is \"{format}\", not \"{FORMAT}\" of `plimsoll bench run`");
+            let error = format!(
+                "not a result of \"plimsoll bench run\": the format is \"{format}\", not \"{FORMAT}\""
+            );
             return Err(InvalidRun(error));
         }
         serde_json::from_value(value).map_err(error)
