@@ -90,7 +90,7 @@ pub(super) struct Progression {
     probes_of_search: Mean,
     lengths: [Mean; 3],
     /// Bytes to fill for each series on each arm.
-    unfilled: Vec<Vec<f64>>,
+    unfilled: Vec<Vec<u64>>,
     fill_rate: Mean,
     current: Option<Window>,
     plan: RunPlan,
@@ -140,8 +140,7 @@ impl Progression {
             },
         };
         progression.plan.duration = Duration::from_secs_f64(progression.rest(0.0));
-        progression.plan.file_bytes =
-            runs.iter().map(|run| unfilled(request, run).iter().sum::<f64>() as u64).sum();
+        progression.plan.file_bytes = progression.unfilled.iter().flatten().sum();
         progression.plan.writing = progression.writing(request, count(arms));
         progression
     }
@@ -151,11 +150,16 @@ impl Progression {
     }
 
     fn writing(&self, request: &RunRequest, arms: u32) -> Duration {
-        let each = self.length(WindowKind::Point);
+        let thoroughness = &request.thoroughness;
+        let each = f64::from(thoroughness.repetitions) * f64::from(arms) * self.length(WindowKind::Point);
+        let search = self.probes_of_search.get() * self.length(WindowKind::Probe);
+        let of_series = |series: &Series| {
+            let writes = series.points().iter().filter(|point| point.read_percent < 100).count();
+            let is_searched = series.is_searched() && thoroughness.searches_each_point;
+            writes as f64 * (each + if is_searched { search } else { 0.0 })
+        };
         let series = request.scenario.series.iter().filter(|series| series.work == Work::Transfers);
-        let writes = series.flat_map(Series::points).filter(|point| point.read_percent < 100).count();
-        let windows = writes as f64 * f64::from(request.thoroughness.repetitions * arms);
-        Duration::from_secs_f64(windows * each)
+        Duration::from_secs_f64(series.map(of_series).sum())
     }
 
     pub(super) fn search_begins(&mut self) {
@@ -182,7 +186,7 @@ impl Progression {
             WindowKind::CurvePoint => self.curve_points_left = self.curve_points_left.saturating_sub(1),
         }
         let bytes = self.unfilled.get_mut(arm).and_then(|arm| arm.get_mut(series));
-        let bytes = bytes.map_or(0.0, std::mem::take);
+        let bytes = bytes.map_or(0, std::mem::take) as f64;
         self.current = Some(Window { kind, began: now, bytes, filled_share: 0.0, filled_at: None });
     }
 
@@ -241,7 +245,7 @@ impl Progression {
         });
         let points = f64::from(self.points_left) * self.length(WindowKind::Point)
             + f64::from(self.curve_points_left) * self.length(WindowKind::CurvePoint);
-        let fill = self.unfilled.iter().flatten().sum::<f64>() / self.fill_rate.get();
+        let fill = self.unfilled.iter().flatten().sum::<u64>() as f64 / self.fill_rate.get();
         let current = self.current.map_or(0.0, |window| self.rest_of(window, now));
         searches + search + points + fill + current
     }
@@ -261,17 +265,17 @@ impl Progression {
 }
 
 /// Series with files of the same size share them.
-fn unfilled(request: &RunRequest, run: &Run) -> Vec<f64> {
+fn unfilled(request: &RunRequest, run: &Run) -> Vec<u64> {
     let sets = working_sets(request, run);
     let mut seen: Vec<u64> = Vec::new();
     let series = request.scenario.series.iter().enumerate();
     let bytes = |(index, series): (usize, &Series)| {
         let size = run.file_sizes.get(index).copied().unwrap_or(0);
         if series.work != Work::Transfers || seen.contains(&size) {
-            return 0.0;
+            return 0;
         }
         seen.push(size);
-        sets.get(index).copied().unwrap_or(0) as f64
+        sets.get(index).copied().unwrap_or(0)
     };
     series.map(bytes).collect()
 }

@@ -79,7 +79,7 @@ pub(crate) struct LoadArgs {
     #[arg(long, default_value = "10s", value_parser = parse_duration)]
     time: Duration,
     /// Time to run before the measurement
-    #[arg(long, default_value = "1s", value_parser = parse_duration)]
+    #[arg(long, hide_short_help = true, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
     warm_up: Duration,
     /// Check every byte; after writing, read everything back
     #[arg(long)]
@@ -107,8 +107,6 @@ pub(crate) struct LoadArgs {
     /// Process id of a server on this machine, whose CPU time per call is reported, with that of its children
     #[arg(long, hide_short_help = true, value_name = "PID")]
     pid: Option<u32>,
-    #[command(flatten)]
-    service: ServiceArgs,
     /// Remove the files afterwards
     ///
     /// The next run uses files that remain.
@@ -122,6 +120,8 @@ pub(crate) struct LoadArgs {
     /// File to write instead of the standard output (-)
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    service: ServiceArgs,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

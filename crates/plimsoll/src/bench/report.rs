@@ -128,10 +128,14 @@ fn names(paths: &[PathBuf], given: &[String]) -> anyhow::Result<Vec<String>> {
         |path: &PathBuf| path.file_stem().map_or(String::new(), |stem| stem.to_string_lossy().into_owned());
     let all: Vec<String> = paths.iter().map(short).collect();
     let is_own = |name: &String| all.iter().filter(|other| *other == name).count() == 1;
-    let name = |(path, name): (&PathBuf, &String)| {
-        if is_own(name) { name.clone() } else { path.display().to_string() }
-    };
-    Ok(paths.iter().zip(&all).map(name).collect())
+    let mut names: Vec<String> = Vec::new();
+    for (path, short) in paths.iter().zip(&all) {
+        let name = if is_own(short) { short.clone() } else { path.display().to_string() };
+        // The same file twice.
+        let numbered = |number: usize| if number == 1 { name.clone() } else { format!("{name} ({number})") };
+        names.extend((1..).map(numbered).find(|name| !names.contains(name)));
+    }
+    Ok(names)
 }
 
 /// A run from its file.

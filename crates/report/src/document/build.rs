@@ -169,7 +169,7 @@ fn plots_of(
         plots.push(seconds.remove(0));
     }
     plots.extend(groups.iter().filter_map(|group| plots::percentiles(group, axis)));
-    plots.extend(groups.iter().filter_map(|group| plots::clients(series, group, axis)));
+    plots.extend(groups.iter().filter_map(|group| plots::clients(run, series, group, axis)));
     let mut more = plots::searches(run, series, cells, varying);
     more.extend(seconds);
     (plots, more)

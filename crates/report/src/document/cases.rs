@@ -39,7 +39,6 @@ pub fn cases(runs: &[Run]) -> Option<Report> {
         limit: String::new(),
         plot: sections.first().and_then(|section| section.plots.first().cloned()),
     };
-    report.name = "Cases side by side".to_owned();
     report.sections = sections;
     Some(report)
 }

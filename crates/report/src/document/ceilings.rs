@@ -49,6 +49,19 @@ pub(super) fn of_all(run: &Run, series: &Series, cells: &[&Cell], form: Form) ->
     values.iter().all(same).then_some((first, name))
 }
 
+/// The limits that each client has.
+pub(super) fn of_each_client(run: &Run, cells: &[&Cell], form: Form) -> Option<Ceiling> {
+    let volume = run.target.volume.as_ref()?;
+    let lowest = |cell: &&Cell| {
+        let limits = of_limits(&volume.client_limits, &cell.point, form, 1.0, " of each client");
+        limits.into_iter().min_by(|a, b| a.0.total_cmp(&b.0))
+    };
+    let all: Vec<Option<(f64, String)>> = cells.iter().map(lowest).collect();
+    let (_, text) = all.iter().flatten().next()?;
+    let name = format!("limit {text}: volume {}", volume.name);
+    Some(Ceiling { name, values: all.iter().map(|one| one.as_ref().map(|(limit, _)| *limit)).collect() })
+}
+
 /// Adds a sentence to a note.
 pub(super) fn noted(note: &str, more: &str) -> String {
     if note.is_empty() || more.is_empty() { format!("{note}{more}") } else { format!("{note} {more}") }

@@ -230,10 +230,10 @@ fn published_gains(series: &Series, groups: &[Group<'_>]) -> Vec<(f64, String)> 
         .collect()
 }
 
-pub(super) fn clients(series: &Series, group: &Group<'_>, axis: Axis) -> Option<Plot> {
+pub(super) fn clients(run: &Run, series: &Series, group: &Group<'_>, axis: Axis) -> Option<Plot> {
     let form = Form::of(series, &group.cells.first()?.point);
     let several = |cell: &&&Cell| cell.point.clients > 1 && cell.has_result();
-    let cells: Vec<&&Cell> = group.cells.iter().filter(several).collect();
+    let cells: Vec<&Cell> = group.cells.iter().filter(several).copied().collect();
     let rates: Vec<Vec<f64>> = cells
         .iter()
         .map(|cell| figures::of_clients(cell))
@@ -244,7 +244,7 @@ pub(super) fn clients(series: &Series, group: &Group<'_>, axis: Axis) -> Option<
         let values = rates.iter().map(|of| of.get(client).copied()).collect();
         Stack { published: false, parts: vec![Part { name: String::new(), color: READ, values }] }
     };
-    let index = |(cell, rates): (&&&Cell, &Vec<f64>)| {
+    let index = |(cell, rates): (&&Cell, &Vec<f64>)| {
         format!("{} · {:.3}", axis.value(&cell.point), figures::fairness(rates))
     };
     let bars = Bars {
@@ -252,7 +252,7 @@ pub(super) fn clients(series: &Series, group: &Group<'_>, axis: Axis) -> Option<
         groups: cells.iter().zip(&rates).map(index).collect(),
         stacks: (0..max).map(stack).collect(),
         totals: false,
-        ceilings: Vec::new(),
+        ceilings: ceilings::of_each_client(run, &cells, form).into_iter().collect(),
     };
     let note = format!("A bar a client. {} · Jain's index: 1 if all get the same.", axis.heading());
     Some(Plot { title: titled("Rate of each client", &group.name), note, chart: Chart::Bars(bars) })
