@@ -11,7 +11,7 @@ use bench::engine::{BuiltIn, Caller};
 use bench::load::{self, Op, Plan};
 use bench::run::{Arm, GeneratorGroup, Measured, Progress, ProgressListener, RunRequest, Thoroughness};
 use report::document::{Report, markdown};
-use report::result::{CaveatKind, Latency, Measurement, Run};
+use report::result::{CaveatKind, Latency, Run};
 use report::scenario::{Depth, Preset};
 
 use fake::{Fault, RATE, STALL};

@@ -14,8 +14,8 @@ use bench::run::{
     Arm, GeneratorGroup, Measured, Phase, Progress, ProgressListener, RunRequest, Thoroughness,
 };
 use report::result::{
-    CaveatKind, ClientResult, Direction, Distribution, MachineUse, Measurement, Operation, Part, Run, Second,
-    TargetFacts, VolumeFacts,
+    CaveatKind, ClientResult, Direction, Distribution, MachineUse, Operation, Part, Run, Second, TargetFacts,
+    VolumeFacts,
 };
 use report::scenario::{Cache, Preset, Scenario};
 

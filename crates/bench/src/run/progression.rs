@@ -27,7 +27,7 @@ pub struct RunPlan {
     pub searches: u32,
     /// With warm-up, filling and searches.
     pub duration: Duration,
-    /// Of all files, which are filled before the first measurement that uses them.
+    /// Size of all files, which are filled before the first measurement that uses them.
     pub file_bytes: u64,
     /// Time of measurements and probes with writes.
     pub writing: Duration,
@@ -35,7 +35,7 @@ pub struct RunPlan {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WindowKind {
-    /// Of a search.
+    /// Part of a search.
     Probe,
     Point,
     /// A point of a load curve.

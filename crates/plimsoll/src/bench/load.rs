@@ -44,7 +44,7 @@ pub(crate) struct LoadArgs {
     #[arg(long, default_value_t = 75, value_name = "PERCENT")]
     read: u8,
     /// Stability of answered writes (RFC 1813 §3.3.7)
-    #[arg(long, value_enum, default_value = "unstable")]
+    #[arg(long, hide_short_help = true, value_enum, default_value = "unstable")]
     stable: StableArg,
     /// Connections of each client
     #[arg(long, default_value_t = 4, value_name = "N")]

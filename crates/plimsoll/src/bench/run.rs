@@ -180,7 +180,7 @@ fn run_cases(scenario: &Scenario, arguments: &RunArgs) -> anyhow::Result<ExitCod
     Ok(status(&runs))
 }
 
-/// Of a run whose points miss their targets.
+/// Exit status of a run whose points miss their targets.
 const MISSED: u8 = 3;
 
 fn status(runs: &[Run]) -> ExitCode {

@@ -67,7 +67,7 @@ mod tests {
         assert!(judged.points[0].starts_with("fail: "), "{judged:?}");
         assert!(judged.points[0].contains("asked 1,000,000,000 IOPS, delivered "), "{judged:?}");
         assert!(judged.points[0].contains("; asked mean at most 1,000,000 ms, delivered "), "{judged:?}");
-        for text in [html(&[report.clone()]), markdown(&[report])] {
+        for text in [html(std::slice::from_ref(&report)), markdown(std::slice::from_ref(&report))] {
             assert!(text.contains("Fail: 6 of 6 points") && text.contains("asked 1,000,000,000 IOPS"));
         }
     }

@@ -451,6 +451,21 @@ fn unfinished_run_reports_measured_points() {
 }
 
 #[test]
+fn ratio_says_where_run_is_unlike_page() {
+    let mut run = sample::gcnv();
+    let label = |run: &Run, series: usize| {
+        rows_of(&Report::of(run).sections[series].tables[0], "Measured ÷ published")[0].label.clone()
+    };
+    assert_eq!(label(&run, 0), "Measured ÷ published");
+    let other = run.scenario.series[1].name.clone();
+    run.caveats = vec![Caveat::new(CaveatKind::UnlikePage, format!("another level ({other})"))];
+    assert_eq!(label(&run, 0), "Measured ÷ published", "of the other series");
+    assert_eq!(label(&run, 1), "Measured ÷ published, unlike the page");
+    run.caveats = vec![Caveat::new(CaveatKind::UnlikePage, "another level")];
+    assert_eq!(label(&run, 0), "Measured ÷ published, unlike the page");
+}
+
+#[test]
 fn gain_over_missing_result_is_empty() {
     let mut run = sample::connections();
     run.cells[0].caveats.push(Caveat::new(CaveatKind::Void, "connections were lost"));

@@ -151,7 +151,7 @@ pub struct Series {
     /// the calls in flight.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
-    /// What each point of the series must deliver.
+    /// Figures that each point of the series must reach.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub targets: Option<Targets>,
     /// Maximum READ and WRITE on the wire (`rsize`, `wsize`); empty: the size of the operation. For `eda-blend`, the
