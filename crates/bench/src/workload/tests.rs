@@ -173,7 +173,7 @@ fn runs_of_other_formats_and_halves_of_runs_are_refused() {
     let newer = run.replace("plimsoll-run/1", "plimsoll-run/2");
     assert!(
         refused(&newer, &Pick::default())
-            .contains("its format is \"plimsoll-run/2\", not \"plimsoll-run/1\"")
+            .contains("the format is \"plimsoll-run/2\", not \"plimsoll-run/1\"")
     );
     assert!(
         refused(&run[..run.len() / 2], &Pick::default())

@@ -267,7 +267,7 @@ mod tests {
             unpainted(&findings).starts_with("wrong: ")
                 && findings.contains("depth-without-effect (a)\n  iodepth=9 has")
         );
-        assert!(read("nowhere.fio").unwrap_err().to_string().contains("no command line"));
+        assert!(read("nowhere.fio").unwrap_err().to_string().contains("not a command line"));
     }
 
     #[test]
