@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
 
+mod admission;
 pub mod agent;
 mod checksum;
 pub mod demo;

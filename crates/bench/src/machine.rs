@@ -162,7 +162,7 @@ fn address_of(table: &str, own: Ipv6Addr) -> Option<String> {
 }
 
 /// Whether a connection to the address stays on this host.
-pub(crate) fn co_located(address: SocketAddr) -> bool {
+pub fn co_located(address: SocketAddr) -> bool {
     let any: IpAddr = if address.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
     let own = UdpSocket::bind((any, 0)).and_then(|socket| {
         socket.connect(address)?;

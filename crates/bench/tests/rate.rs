@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use bench::engine::{BuiltIn, Caller};
 use bench::load::{self, Op, Plan};
-use bench::run::{Arm, GeneratorGroup, Progress, ProgressListener, RunRequest, Thoroughness};
+use bench::run::{Arm, GeneratorGroup, Measured, Progress, ProgressListener, RunRequest, Thoroughness};
 use report::document::{Report, markdown};
-use report::result::{CaveatKind, Latency, Measurement, Run};
+use report::result::{CaveatKind, Latency, Run};
 use report::scenario::{Depth, Preset};
 
 use fake::{Fault, RATE, STALL};
@@ -21,7 +21,7 @@ struct Silent;
 
 impl ProgressListener for Silent {
     fn progress(&mut self, _progress: &Progress<'_>) {}
-    fn measured(&mut self, _side: usize, _label: &str, _measurement: &Measurement) {}
+    fn measured(&mut self, _measured: &Measured<'_>) {}
 }
 
 /// One window of three seconds at this rate, after a second of warm-up.

@@ -10,10 +10,12 @@ use std::time::{Duration, Instant};
 use bench::Error;
 use bench::engine::{Control, Engine, Job, moment};
 use bench::observer::{Observer, Sample};
-use bench::run::{Arm, GeneratorGroup, Phase, Progress, ProgressListener, RunRequest, Thoroughness};
+use bench::run::{
+    Arm, GeneratorGroup, Measured, Phase, Progress, ProgressListener, RunRequest, Thoroughness,
+};
 use report::result::{
-    CaveatKind, ClientResult, Direction, Distribution, MachineUse, Measurement, Operation, Part, Run, Second,
-    TargetFacts, VolumeFacts,
+    CaveatKind, ClientResult, Direction, Distribution, MachineUse, Operation, Part, Run, Second, TargetFacts,
+    VolumeFacts,
 };
 use report::scenario::{Cache, Preset, Scenario};
 
@@ -161,8 +163,9 @@ impl ProgressListener for Notes<'_> {
         self.phases.push(progress.status.phase);
     }
 
-    fn measured(&mut self, _side: usize, label: &str, _measurement: &Measurement) {
-        self.measured.push(label.to_owned());
+    fn measured(&mut self, measured: &Measured<'_>) {
+        self.measured.push(measured.label.to_owned());
+        assert!((1..=measured.count.planned).contains(&measured.count.done));
         if self.measured.len() >= self.stop_after {
             self.stop.store(true, Ordering::Relaxed);
         }

@@ -50,13 +50,19 @@ impl Tone {
 /// The maximum number of columns on the standard output: those of the terminal; None without a limit.
 pub(crate) fn columns() -> Option<usize> {
     let out = std::io::stdout();
-    if !out.is_terminal() {
-        return None;
-    }
+    out.is_terminal().then(|| columns_of(out))
+}
+
+/// The columns of the terminal behind the standard error.
+pub(crate) fn columns_of_errors() -> usize {
+    columns_of(std::io::stderr())
+}
+
+fn columns_of(out: impl std::os::fd::AsFd) -> usize {
     let from_env = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let own = || rustix::termios::tcgetwinsize(out).ok().map(|size| usize::from(size.ws_col));
     let columns = from_env.or_else(own).filter(|columns| *columns > 0).unwrap_or(COLUMNS);
-    Some(columns.max(COLUMNS_MIN))
+    columns.max(COLUMNS_MIN)
 }
 
 /// Reads a line from the terminal without an echo.

@@ -152,7 +152,7 @@ impl fmt::Display for Version {
     }
 }
 
-/// An export or a share: `nfs://HOST[:PORT][,HOST[:PORT]]…/EXPORT[?version=VERSION]`, or
+/// An export or a share: `HOST:/EXPORT`, `nfs://HOST[:PORT][,HOST[:PORT]]…/EXPORT[?version=VERSION]`, or
 /// `smb://USER@HOST[:PORT][,HOST[:PORT]]…/SHARE[/PATH][?OPTION[&OPTION]]`, where an option is `sign=HOW`, `seal=HOW`
 /// or `channels=N`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -277,7 +277,7 @@ impl FromStr for Target {
         match text.strip_prefix("smb://") {
             Some(rest) => smb(rest).ok_or_else(|| {
                 format!(
-                    "\"{text}\" is not a target; write smb://USER@HOST[:PORT]/SHARE, like smb://alice@127.0.0.1/data, with commas \
+                    "\"{text}\" is not a valid target: write smb://USER@HOST[:PORT]/SHARE, like smb://alice@127.0.0.1/data, with commas \
                      between several addresses of the same share, ?sign=HOW or ?seal=HOW at the end for a protection other \
                      than signatures by AES-128-GMAC, and ?channels=N for sessions of N connections, signed with AES-128-CMAC"
                 )
@@ -290,13 +290,17 @@ impl FromStr for Target {
 fn nfs(text: &str) -> Result<Target, String> {
     let wrong = || {
         format!(
-            "\"{text}\" is not a target; write nfs://HOST[:PORT]/EXPORT, like nfs://127.0.0.1:2049/data, with commas \
-             between several addresses of the same export and ?version=4.1 or ?version=4.2 at the end for those \
-             versions of NFS"
+            "\"{text}\" is not a valid target: HOST:/EXPORT as for mount, or nfs://HOST[:PORT]/EXPORT, like \
+             nfs://127.0.0.1:2049/data, with commas between several addresses of the same export and ?version=4.1 or \
+             ?version=4.2 at the end for those versions of NFS"
         )
     };
-    let (place, export) =
-        text.strip_prefix("nfs://").and_then(|rest| rest.split_once('/')).ok_or_else(wrong)?;
+    let (place, export) = match text.strip_prefix("nfs://") {
+        Some(rest) => rest.split_once('/'),
+        // The form of mount, df and fstab.
+        None => text.split_once(":/").filter(|(place, _)| !place.contains('/')),
+    }
+    .ok_or_else(wrong)?;
     let (export, version) = match export.split_once('?') {
         Some((export, asked)) => (export, asked.strip_prefix("version=").ok_or_else(wrong)?.parse()?),
         None => (export, Version::default()),
@@ -384,6 +388,9 @@ mod tests {
             ("nfs://server/", "server", 2049, "/"),
             ("nfs://[::1]:111/x", "::1", 111, "/x"),
             ("nfs://[::1]/x", "::1", 2049, "/x"),
+            ("server:/a/b", "server", 2049, "/a/b"),
+            ("[::1]:/x", "::1", 2049, "/x"),
+            ("127.0.0.1:20490:/x", "127.0.0.1", 20490, "/x"),
         ] {
             let target: Target = text.parse().unwrap();
             assert_eq!((target.host.as_str(), target.port, target.export.as_str()), (host, port, export));
@@ -391,7 +398,10 @@ mod tests {
         }
         for text in [
             "",
-            "server:/x",
+            "server",
+            "server:x",
+            "/mnt/a:/b",
+            "http://server/x",
             "nfs://server",
             "nfs:///x",
             "nfs://a:b/x",

@@ -6,6 +6,7 @@ use report::result::{
 use report::scenario::{Cache, MetadataOperation, Pattern, Protocol, Stability, Work};
 
 use super::interface::Engine;
+use crate::admission;
 use crate::driver::counters::{Clock, OpCounters};
 use crate::eda;
 use crate::error::Error;
@@ -14,7 +15,7 @@ use crate::job::Control;
 use crate::job::Job;
 use crate::load::{self, BlockOrder, FileSet, Kind, LaidOut, Op, Placement, Plan, Prepared};
 use crate::machine::{UsageSampler, co_located};
-use wire_client::{Client, Identity};
+use wire_client::Identity;
 use wire_client::{Target, Version};
 
 /// Unstable writes of a job are committed after this many bytes.
@@ -55,7 +56,7 @@ impl BuiltIn {
     }
 
     fn look(&self) -> Result<TargetFacts, Error> {
-        let mut client = Client::mount(&self.target, &self.identity())?;
+        let mut client = admission::mount(&self.target, &self.identity())?;
         let limits = client.limits()?;
         Ok(TargetFacts {
             target: self.target.to_string(),

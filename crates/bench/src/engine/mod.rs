@@ -11,6 +11,7 @@ mod path;
 use crate::error::Error;
 use report::result::MountFacts;
 use std::net::IpAddr;
+use wire_client::Target;
 
 pub use crate::job::{Caller, Control, Job, Metadata, SECONDS_MAX, moment};
 pub use built_in::{BuiltIn, COMMIT_EVERY};
@@ -32,15 +33,25 @@ pub fn mounted(directory: &std::path::Path) -> Result<(MountFacts, Option<IpAddr
 /// # Errors
 /// The target is none of these. For a directory: fio is not installed.
 pub fn open(target: &str, caller: &Caller) -> Result<Box<dyn Engine>, Error> {
-    if target.contains("://") {
-        return Ok(Box::new(BuiltIn::new(target.parse().map_err(Error::Plan)?, caller.clone())));
+    check(target).map_err(Error::Plan)?;
+    match target.parse() {
+        Ok(target) => Ok(Box::new(BuiltIn::new(target, caller.clone()))),
+        Err(_) => Ok(Box::new(Path::open(std::path::Path::new(target))?)),
     }
-    let directory = std::path::Path::new(target);
-    if !directory.is_dir() {
-        return Err(Error::Plan(format!(
-            "\"{target}\" is not a target; write nfs://HOST[:PORT]/EXPORT, smb://USER@HOST[:PORT]/SHARE, or a directory of a mounted \
-             file system"
-        )));
+}
+
+/// Whether the text names a target: an export, a share or a directory. Reaches no server.
+///
+/// # Errors
+/// Says what is allowed.
+pub fn check(target: &str) -> Result<(), String> {
+    match target.parse::<Target>() {
+        Ok(_) => Ok(()),
+        Err(_) if std::path::Path::new(target).is_dir() => Ok(()),
+        Err(wrong) if target.contains("://") => Err(wrong),
+        Err(_) => Err(format!(
+            "\"{target}\" is not a valid target: HOST:/EXPORT, nfs://HOST[:PORT]/EXPORT, smb://USER@HOST[:PORT]/SHARE, or \
+             a directory of a mounted file system"
+        )),
     }
-    Ok(Box::new(Path::open(directory)?))
 }

@@ -37,6 +37,9 @@ pub struct Report {
     /// Calls that the generator sent more than a millisecond after they were due, with a requested rate.
     pub late: u64,
     pub kinds: Vec<KindReport>,
+    /// The limit of the volume that was reached, if its service was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<String>,
     pub series: Vec<Second>,
     /// Errors in the whole run, by kind and status.
     pub errors: BTreeMap<String, u64>,
@@ -137,6 +140,7 @@ impl Report {
             mib_per_s: mib(bytes) / seconds,
             late: counters.late,
             kinds,
+            limit: None,
             series: series(plan, counters),
             errors: counters.errors.clone(),
             error_details: counters.described.clone(),

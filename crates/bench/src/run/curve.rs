@@ -5,6 +5,7 @@ use report::result::{Caveat, CaveatKind, Cell, Probe, Summary};
 use report::scenario::limits::JOB_SETS_MAX;
 use report::scenario::{Point, Series};
 
+use super::progression::WindowKind;
 use super::{Runner, search};
 use crate::eda::mix;
 use crate::eda::search::{Search, Step};
@@ -23,18 +24,21 @@ impl Runner<'_> {
         let job = self.job(series, point, 0);
         let mut search = Search::new(self.room(arm, &job), u32::try_from(point.clients).unwrap_or(1));
         let mut probes = Vec::new();
+        let mut measured = 0;
+        self.progression.search_begins();
         loop {
             match search.next() {
                 Step::Probe(job_sets) => {
                     let point = Point { job_sets: Some(job_sets), ..point.clone() };
-                    let (warm_up, time) = self.request.thoroughness.probe;
-                    let probed = self.measure_window(arm, series, &point, 0, (warm_up, warm_up, time))?;
+                    let probed = self.measure_window(arm, series, &point, 0, WindowKind::Probe)?;
                     search
                         .probed(job_sets, CurvePoint::of(job_sets, std::slice::from_ref(&probed)).is_valid());
                     let depth = usize::try_from(job_sets).unwrap_or(0);
                     probes.push(search::probe(depth, &probed));
                 }
                 Step::Measure(job_sets) => {
+                    self.progression.search_ends();
+                    measured += 1;
                     let point = Point { job_sets: Some(job_sets), ..point.clone() };
                     let cell = self.curve_point(arm, index, series, point, std::mem::take(&mut probes))?;
                     search.measured(CurvePoint::of(job_sets, &cell.measurements));
@@ -43,6 +47,7 @@ impl Runner<'_> {
                 Step::Done => break,
             }
         }
+        self.progression.curve_ends(measured);
         if let Some(why) = search.shortfall() {
             let label = series.label(point);
             self.runs[arm].caveats.push(Caveat::new(CaveatKind::Short, format!("{label}: {why}")));
@@ -58,9 +63,8 @@ impl Runner<'_> {
         point: Point,
         search: Vec<Probe>,
     ) -> Result<Cell, Error> {
-        let (warm_up, time) = self.request.thoroughness.curve;
-        let measured = self.measure_window(arm, series, &point, 0, (warm_up, warm_up, time))?;
-        self.listener.measured(arm, &series.label(&point), &measured);
+        let measured = self.measure_window(arm, series, &point, 0, WindowKind::CurvePoint)?;
+        self.announce(arm, series, &point, &measured);
         let measurements = vec![measured];
         let summary = Summary::of(&measurements);
         let caveats = measurements[0].caveats.clone();

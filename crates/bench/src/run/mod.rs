@@ -5,6 +5,7 @@
 
 mod curve;
 mod generator_group;
+mod progression;
 mod protocol;
 mod search;
 mod setup_match;
@@ -15,7 +16,7 @@ mod validity;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use report::result::{Caveat, CaveatKind, Cell, FORMAT, Measurement, Run, Summary};
+use report::result::{Caveat, CaveatKind, Cell, FORMAT, Measurement, Run, Summary, Verdict};
 use report::scenario::limits::BLOCK_MAX;
 use report::scenario::{Point, Preset, Scenario, Series, Work};
 use report::units::show_size;
@@ -27,7 +28,10 @@ use crate::job::{Job, Metadata};
 use crate::observer::Observer;
 use crate::pattern::Random;
 
+use progression::{Progression, WindowKind};
+
 pub use generator_group::{GeneratorGroup, Phase, PhaseStatus};
+pub use progression::RunPlan;
 pub use thoroughness::Thoroughness;
 
 /// A run ends after this many repetitions in a row without a result.
@@ -51,15 +55,39 @@ pub struct RunRequest {
 pub struct Progress<'a> {
     pub arm: usize,
     pub label: &'a str,
+    /// Measurements that have ended.
+    pub count: Count,
+    /// Whether this is a probe of a search.
+    pub is_probe: bool,
+    /// Share of the time.
     pub done: f64,
     /// Estimated, until the end of the run.
     pub remaining: Duration,
     pub status: PhaseStatus,
 }
 
+/// Measurements of all arms that have ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Count {
+    pub done: u32,
+    pub planned: u32,
+}
+
+/// A measurement that has just ended.
+#[derive(Clone, Debug)]
+pub struct Measured<'a> {
+    pub arm: usize,
+    pub label: &'a str,
+    /// With this one.
+    pub count: Count,
+    pub measurement: &'a Measurement,
+}
+
 pub trait ProgressListener {
+    /// Before anything is written to a target. `runs` have the facts about the targets.
+    fn planned(&mut self, _plan: &RunPlan, _runs: &[Run]) {}
     fn progress(&mut self, progress: &Progress<'_>);
-    fn measured(&mut self, arm: usize, label: &str, measurement: &Measurement);
+    fn measured(&mut self, measured: &Measured<'_>);
 }
 
 /// Runs the scenario on every arm. `stop` ends the run early.
@@ -83,9 +111,9 @@ pub fn run(
     for run in &mut runs {
         (run.file_sizes, run.scaled) = (file_sizes.clone(), scaled.clone());
     }
-    let arms_count = arms.len();
-    let mut runner =
-        Runner { request, arms, runs, stop, listener, clock: Progression::new(request, arms_count) };
+    let progression = Progression::new(request, &runs);
+    listener.planned(&progression.plan(), &runs);
+    let mut runner = Runner { request, arms, runs, stop, listener, progression, began: Instant::now() };
     let ended = runner.all_series();
     let mut runs = runner.runs;
     let is_valid = |cell: &Cell| cell.measurements.iter().any(Measurement::is_valid);
@@ -102,6 +130,7 @@ pub fn run(
         run.working_sets = working_sets(request, run);
         validity::check_run(run);
         setup_match::check_setup(run);
+        run.verdict = Verdict::of(run);
     }
     Ok(runs)
 }
@@ -130,6 +159,7 @@ fn new_run(request: &RunRequest, arm: &mut Arm) -> Result<Run, Error> {
         working_sets: Vec::new(),
         scaled: Vec::new(),
         cells: Vec::new(),
+        verdict: None,
         caveats: Vec::new(),
     })
 }
@@ -194,7 +224,8 @@ struct Runner<'a> {
     runs: Vec<Run>,
     stop: &'a AtomicBool,
     listener: &'a mut dyn ProgressListener,
-    clock: Progression,
+    progression: Progression,
+    began: Instant,
 }
 
 impl Runner<'_> {
@@ -263,15 +294,16 @@ impl Runner<'_> {
     /// Doubles the depth on the first arm until the rate stops rising.
     fn search(&mut self, series: &Series, point: &Point) -> Result<Vec<report::result::Probe>, Error> {
         let mut probes = Vec::new();
+        self.progression.search_begins();
         while let Some(depth) = search::next(&probes, series, point) {
             let point = Point { depth, ..point.clone() };
-            let (warm_up, time) = self.request.thoroughness.probe;
-            let measurement = self.measure_window(0, series, &point, 0, (warm_up, warm_up, time))?;
+            let measurement = self.measure_window(0, series, &point, 0, WindowKind::Probe)?;
             if !measurement.is_valid() {
                 break;
             }
             probes.push(search::probe(depth, &measurement));
         }
+        self.progression.search_ends();
         Ok(probes)
     }
 
@@ -282,12 +314,24 @@ impl Runner<'_> {
         point: &Point,
         repetition: u32,
     ) -> Result<Measurement, Error> {
-        let Thoroughness { warm_up_min, warm_up_max, time, .. } = self.request.thoroughness;
-        let measurement =
-            self.measure_window(arm, series, point, repetition, (warm_up_min, warm_up_max, time))?;
-        self.clock.done += 1;
-        self.listener.measured(arm, &series.label(point), &measurement);
+        let measurement = self.measure_window(arm, series, point, repetition, WindowKind::Point)?;
+        self.announce(arm, series, point, &measurement);
         Ok(measurement)
+    }
+
+    fn announce(&mut self, arm: usize, series: &Series, point: &Point, measurement: &Measurement) {
+        let label = series.label(point);
+        let count = self.progression.count();
+        self.listener.measured(&Measured { arm, label: &label, count, measurement });
+    }
+
+    fn times(&self, kind: WindowKind) -> (u64, u64, u64) {
+        let all = &self.request.thoroughness;
+        match kind {
+            WindowKind::Probe => (all.probe.0, all.probe.0, all.probe.1),
+            WindowKind::Point => (all.warm_up_min, all.warm_up_max, all.time),
+            WindowKind::CurvePoint => (all.curve.0, all.curve.0, all.curve.1),
+        }
     }
 
     /// An error gives a measurement without a result, except for a stop or a denied write.
@@ -297,17 +341,25 @@ impl Runner<'_> {
         series: &Series,
         point: &Point,
         repetition: u32,
-        times: (u64, u64, u64),
+        kind: WindowKind,
     ) -> Result<Measurement, Error> {
+        let times = self.times(kind);
         let job = self.job(series, point, repetition);
         let label = series.label(point);
-        let Self { arms, stop, listener, clock, .. } = self;
+        let Self { request, arms, stop, listener, progression, began, .. } = self;
+        let passed = || began.elapsed().as_secs_f64();
+        let index = request.scenario.series.iter().position(|one| std::ptr::eq(one, series));
+        progression.window_begins(kind, arm, index.unwrap_or(0), passed());
         let mut notify = |status: PhaseStatus| {
-            let (done, remaining) = clock.estimate();
-            listener.progress(&Progress { arm, label: &label, done, remaining, status });
+            progression.phase(status.phase, passed());
+            let (done, remaining) = progression.estimate(passed());
+            let (count, is_probe) = (progression.count(), kind == WindowKind::Probe);
+            let label = label.as_str();
+            listener.progress(&Progress { arm, label, count, is_probe, done, remaining, status });
         };
         let measured =
             arms[arm].generators.measure(&job, times, arms[arm].observer.as_deref_mut(), stop, &mut notify);
+        progression.window_ends(passed());
         let mut measurement = match measured {
             Ok(measurement) => measurement,
             Err(Error::Stopped) if stop.load(Ordering::Relaxed) => return Err(Error::Stopped),
@@ -362,29 +414,6 @@ impl Runner<'_> {
             repetition,
             seed: self.request.seed,
         }
-    }
-}
-
-struct Progression {
-    began: Instant,
-    done: u32,
-    planned: u32,
-    least: Duration,
-}
-
-impl Progression {
-    fn new(request: &RunRequest, arms: usize) -> Self {
-        let points = request.scenario.series.iter().map(|series| series.points().len()).sum::<usize>();
-        let repetitions = request.thoroughness.repetitions as usize;
-        let planned = u32::try_from(points * repetitions * arms).unwrap_or(u32::MAX).max(1);
-        let least = Duration::from_secs(request.thoroughness.warm_up_min + request.thoroughness.time);
-        Self { began: Instant::now(), done: 0, planned, least }
-    }
-
-    fn estimate(&self) -> (f64, Duration) {
-        let remaining = self.planned.saturating_sub(self.done);
-        let each = self.began.elapsed().checked_div(self.done).unwrap_or(self.least);
-        (f64::from(self.done) / f64::from(self.planned), each * remaining)
     }
 }
 

@@ -3,7 +3,7 @@
 use envelope::{Direction, Published, Unit};
 use report::document::table::separated;
 use report::result::{Caveat, CaveatKind, Durability, Limits, Run, TargetFacts, VolumeFacts};
-use report::scenario::{Series, Stability, Work};
+use report::scenario::{self, Series, Stability, Work};
 use report::units::show_size;
 
 /// A limit below this share of a published figure counts as a difference.
@@ -13,9 +13,10 @@ const CLOSE: f64 = 0.995;
 pub(super) fn check_setup(run: &mut Run) {
     let mut found: Vec<(String, Vec<&str>)> = Vec::new();
     let measured = |index: usize| run.cells.iter().any(|cell| cell.series == index);
-    for (_, series) in run.scenario.series.iter().enumerate().filter(|(index, _)| measured(*index)) {
+    for (index, series) in run.scenario.series.iter().enumerate().filter(|(index, _)| measured(*index)) {
         let of_volume = run.target.volume.iter().flat_map(|volume| volume_differences(volume, series));
-        for text in of_volume.chain(transfer_difference(&run.target, series)) {
+        let of_load = load_differences(run, index, series);
+        for text in of_volume.chain(transfer_difference(&run.target, series)).chain(of_load) {
             match found.iter_mut().find(|(known, _)| *known == text) {
                 Some((_, names)) => names.push(&series.name),
                 None => found.push((text, vec![&series.name])),
@@ -29,6 +30,24 @@ pub(super) fn check_setup(run: &mut Run) {
     };
     let caveats: Vec<Caveat> = found.into_iter().map(caveat).collect();
     run.caveats.extend(caveats);
+}
+
+/// Differences of the clients and files from those of the scenario, which has the page's.
+fn load_differences(run: &Run, index: usize, series: &Series) -> Vec<String> {
+    if series.published.is_empty() {
+        return Vec::new();
+    }
+    let known = scenario::by_name(&run.scenario.name);
+    let of_page = known.iter().flat_map(|known| &known.series).find(|one| one.name == series.name);
+    let clients = of_page.map(|page| &page.clients).filter(|clients| **clients != series.clients);
+    let list = |counts: &[usize]| counts.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let clients =
+        clients.map(|page| format!("{} clients, the page has {}", list(&series.clients), list(page)));
+    let used = run.working_sets.get(index).copied().unwrap_or(0);
+    let is_smaller = series.work == Work::Transfers && (1..series.working_set).contains(&used);
+    let files = is_smaller
+        .then(|| format!("files of {}, the page has {}", show_size(used), show_size(series.working_set)));
+    clients.into_iter().chain(files).collect()
 }
 
 fn volume_differences(volume: &VolumeFacts, series: &Series) -> Vec<String> {

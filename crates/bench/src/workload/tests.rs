@@ -173,9 +173,12 @@ fn runs_of_other_formats_and_halves_of_runs_are_refused() {
     let newer = run.replace("plimsoll-run/1", "plimsoll-run/2");
     assert!(
         refused(&newer, &Pick::default())
-            .contains("its format is \"plimsoll-run/2\", not \"plimsoll-run/1\"")
+            .contains("the format is \"plimsoll-run/2\", not \"plimsoll-run/1\"")
     );
-    assert!(refused(&run[..run.len() / 2], &Pick::default()).contains("not a valid run: EOF"));
+    assert!(
+        refused(&run[..run.len() / 2], &Pick::default())
+            .contains("not a result of \"plimsoll bench run\": line 1: EOF")
+    );
     for garbage in ["", "{}", "\u{0}\u{1}", "ops/s", "{\"format\": \"x\"}"] {
         let wrong = refused(garbage, &Pick::default());
         assert!(wrong.contains("nfsiostat prints") && wrong.contains("bench run"), "{wrong}");

@@ -1,16 +1,19 @@
 //! `plimsoll bench compare`: is the second run better, worse, or the same?
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use ::report::compare::{self, Comparison, Verdict};
 use ::report::result::Run;
 use anyhow::{anyhow, bail};
+use bench::{Target, engine};
 use clap::{Args, ValueEnum};
 
 use super::measure::{HowArgs, measured, write};
 use super::report;
 use super::run::chosen;
+use crate::exit::usage;
 use crate::form::Form;
 use crate::manage::Table;
 use crate::manage::table::Cell;
@@ -82,6 +85,7 @@ pub(crate) fn run(arguments: &CompareArgs) -> ExitCode {
 
 fn compared(arguments: &CompareArgs) -> anyhow::Result<Verdict> {
     arguments.form.check()?;
+    let is_same = arguments.scenario.is_none() && is_same_file(&arguments.a, &arguments.b);
     let (a, b, noise) = match &arguments.scenario {
         Some(scenario) => both(arguments, scenario)?,
         None => {
@@ -89,7 +93,12 @@ fn compared(arguments: &CompareArgs) -> anyhow::Result<Verdict> {
             (read(&arguments.a)?, read(&arguments.b)?, noise)
         }
     };
-    let found = compare::compare(&a, &b, noise.as_ref(), arguments.tolerance);
+    let mut found = compare::compare(&a, &b, noise.as_ref(), arguments.tolerance);
+    if is_same {
+        found.notes = vec!["A and B are the same file: nothing can differ".to_owned()];
+        found.rows.clear();
+        found.verdict = Verdict::Same;
+    }
     arguments.form.show(&found, |found| {
         Ok(match arguments.format {
             Format::Table => table(found, arguments.form.columns()),
@@ -99,8 +108,14 @@ fn compared(arguments: &CompareArgs) -> anyhow::Result<Verdict> {
     Ok(found.verdict)
 }
 
+/// Whether both have the same content.
+fn is_same_file(a: &str, b: &str) -> bool {
+    let content = |path: &str| fs::read(path).ok();
+    a == b || content(a).is_some_and(|text| content(b) == Some(text))
+}
+
 fn read(path: &str) -> anyhow::Result<Run> {
-    if path.contains("://") || Path::new(path).is_dir() {
+    if path.parse::<Target>().is_ok() || Path::new(path).is_dir() {
         bail!("{path} is a target, not the file of a run: say with --scenario what to measure on it");
     }
     report::read(Path::new(path))
@@ -109,6 +124,9 @@ fn read(path: &str) -> anyhow::Result<Run> {
 /// Measures both targets in turn, and the first one once more for the noise.
 fn both(arguments: &CompareArgs, scenario: &str) -> anyhow::Result<(Run, Run, Option<Run>)> {
     let scenario = chosen(scenario, &[])?;
+    for target in [&arguments.a, &arguments.b] {
+        engine::check(target).map_err(usage)?;
+    }
     let (a, b) = (arguments.a.as_str(), arguments.b.as_str());
     let runs = measured(&scenario, &[a, b, a], &arguments.how)?;
     let [a, b, noise]: [Run; 3] = runs.try_into().map_err(|_| anyhow!("not every target was measured"))?;

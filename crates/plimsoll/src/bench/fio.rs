@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::{fs, io};
 
 use anyhow::{Context, bail};
+use bench::engine;
 use bench::fio::{self, Finding, Jobs, Measured, Sync, Transfer};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -17,6 +18,7 @@ use serde::Serialize;
 
 use super::measure::{self, HowArgs};
 use super::screen;
+use crate::exit::usage;
 use crate::form::{Form, json};
 use crate::manage::table::Table;
 use crate::output;
@@ -55,6 +57,7 @@ struct JsonOutput<'a> {
 /// Reads the jobs, says what they are, and runs them if they shall be run; a failed job is a failure.
 pub(super) fn run(arguments: &FioArgs) -> anyhow::Result<ExitCode> {
     arguments.form.check()?;
+    arguments.target.as_deref().map_or(Ok(()), engine::check).map_err(usage)?;
     let jobs = read(&arguments.jobs)?;
     let measured = arguments.path.as_deref().map(|directory| run_unchanged(&jobs, directory)).transpose()?;
     let measured = measured.unwrap_or_default();
@@ -100,13 +103,14 @@ pub(super) fn run(arguments: &FioArgs) -> anyhow::Result<ExitCode> {
 fn read(given: &str) -> anyhow::Result<Jobs> {
     let is_command = given.trim_start().starts_with("fio ") || given.trim_start().starts_with('-');
     if is_command {
-        return Ok(Jobs::from_command(given)?);
+        return Jobs::from_command(given).map_err(|wrong| usage(wrong.to_string()));
     }
-    let text = fs::read_to_string(given);
-    let text = text.with_context(|| {
-        format!("{given} is no command line (it would begin with \"fio \"), and cannot be read as a job file")
+    let text = fs::read_to_string(given).map_err(|error| {
+        usage(format!(
+            "{given} is not a command line (which begins with \"fio \"), and cannot be read as a job file: {error}"
+        ))
     })?;
-    Jobs::from_file(&text).with_context(|| given.to_owned())
+    Jobs::from_file(&text).map_err(|wrong| usage(format!("{given}: {wrong}")))
 }
 
 fn run_unchanged(jobs: &Jobs, directory: &Path) -> anyhow::Result<Vec<Measured>> {
@@ -263,7 +267,7 @@ mod tests {
             unpainted(&findings).starts_with("wrong: ")
                 && findings.contains("depth-without-effect (a)\n  iodepth=9 has")
         );
-        assert!(read("nowhere.fio").unwrap_err().to_string().contains("no command line"));
+        assert!(read("nowhere.fio").unwrap_err().to_string().contains("not a command line"));
     }
 
     #[test]

@@ -1,116 +1,127 @@
 //! `plimsoll bench load`: one kind of call, many in flight.
 
-use std::io::IsTerminal;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use bench::Target;
-use bench::load::{self, BlockOrder, Op, Plan, Progress, Report};
+use bench::load::{self, BlockOrder, Kind, Op, Plan, Progress, Report};
+use bench::observer::Observer;
 use clap::{Args, ValueEnum};
 use envelope::{parse_count, parse_duration, parse_size};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
+use report::document::table::separated;
+use report::document::{self, Used};
 use report::scenario::Stability;
 
 use super::password::PasswordArgs;
+use super::progress::{self, clock, live_line};
+use super::server::{self, ServiceObserver};
 use crate::form::json;
+use crate::manage::ServiceArgs;
 use crate::output;
-use crate::terminal::{Tone, print, unpainted};
-
-/// Steps of a progress bar.
-const STEPS: u64 = 1000;
+use crate::terminal::{self, Tone, print, unpainted};
 
 /// The arguments of `bench load`.
 #[derive(Debug, Args)]
 pub(crate) struct LoadArgs {
-    /// The server and its export: nfs://HOST[:PORT]/EXPORT[?version=3|4.1|4.2], or its share:
-    /// smb://USER@HOST[:PORT]/SHARE[?sign=gmac|cmac|hmac|none or ?seal=gcm|ccm|gcm256|ccm256][&channels=N]
+    /// Target: HOST:/EXPORT, nfs://… or smb://USER@HOST/SHARE
+    ///
+    /// HOST:/EXPORT, nfs://HOST[:PORT]/EXPORT[?version=3|4.1|4.2], or
+    /// smb://USER@HOST[:PORT]/SHARE[?sign=gmac|cmac|hmac|none or ?seal=gcm|ccm|gcm256|ccm256][&channels=N].
     target: Target,
-    /// Which calls to make
+    /// Kind of call
     #[arg(long, value_enum)]
     op: OpArg,
-    /// Bytes in one read or write: a multiple of 512 up to 1m
+    /// Bytes of a read or write: a multiple of 512 up to 1m
     #[arg(long, default_value = "8k", value_parser = parse_size)]
     block: u64,
     /// The order of the blocks
     #[arg(long, value_enum, default_value = "random")]
     pattern: PatternArg,
-    /// Reads in a mix, in percent; the rest are writes
+    /// Reads of a mix; the rest are writes
     #[arg(long, default_value_t = 75, value_name = "PERCENT")]
     read: u8,
-    /// Stability of writes when the server answers (RFC 1813 §3.3.7)
-    #[arg(long, value_enum, default_value = "unstable")]
+    /// Stability of answered writes (RFC 1813 §3.3.7)
+    #[arg(long, hide_short_help = true, value_enum, default_value = "unstable")]
     stable: StableArg,
     /// Connections of each client
-    #[arg(long, default_value_t = 4)]
+    #[arg(long, default_value_t = 4, value_name = "N")]
     connections: usize,
     /// Calls in flight on each connection
-    #[arg(long, default_value_t = 16)]
+    #[arg(long, default_value_t = 16, value_name = "N")]
     depth: usize,
-    /// Calls a second of all clients together, on a schedule, with --depth as the most in flight: 900, 1.2k, 1M [default:
-    /// as many as possible]
+    /// Calls a second, like 1.2k [default: as many as possible]
+    ///
+    /// Of all clients together, on a schedule, with --depth as the most in flight.
     #[arg(long, value_name = "OPS", value_parser = parse_count)]
     rate: Option<u64>,
-    /// Clients, each with its own connections and machine name
-    #[arg(long, default_value_t = 1)]
+    /// Clients, each with its own connections
+    #[arg(long, default_value_t = 1, value_name = "N")]
     clients: usize,
-    /// Local addresses to call from, dealt to the clients in turn; separated by commas
-    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
+    /// Local addresses of the clients, which use them in turn; separated by commas
+    #[arg(long, hide_short_help = true, value_name = "ADDRESS", value_delimiter = ',')]
     source: Vec<IpAddr>,
     /// Number of data files
-    #[arg(long, default_value_t = 8)]
+    #[arg(long, hide_short_help = true, default_value_t = 8, value_name = "N")]
     files: usize,
     /// Bytes of each data file: a multiple of --block
     #[arg(long, default_value = "64m", value_parser = parse_size)]
     size: u64,
     /// Names in the directories that lookup and readdirplus work on
-    #[arg(long, default_value_t = 10_000)]
+    #[arg(long, hide_short_help = true, default_value_t = 10_000, value_name = "N")]
     entries: usize,
     /// Directories that lookup, create and rename are spread over
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, hide_short_help = true, default_value_t = 1, value_name = "N")]
     directories: usize,
     /// Time to measure
     #[arg(long, default_value = "10s", value_parser = parse_duration)]
     time: Duration,
     /// Time to run before the measurement
-    #[arg(long, default_value = "1s", value_parser = parse_duration)]
+    #[arg(long, hide_short_help = true, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
     warm_up: Duration,
-    /// Check every byte that comes back; after writing, read everything back
+    /// Check every byte; after writing, read everything back
     #[arg(long)]
     verify: bool,
     /// Seed of the pseudo-random sequences
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, hide_short_help = true, default_value_t = 1, value_name = "N")]
     seed: u64,
     /// User id of the caller
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, hide_short_help = true, default_value_t = 0, value_name = "N")]
     uid: u32,
     /// Group id of the caller
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, hide_short_help = true, default_value_t = 0, value_name = "N")]
     gid: u32,
     #[command(flatten)]
     password: PasswordArgs,
-    /// Call from ports below 1024, which many Linux servers demand
-    #[arg(long)]
+    /// Call from ports below 1024, which many Linux servers require
+    #[arg(long, hide_short_help = true)]
     privileged_port: bool,
-    /// Port of MOUNT, if another than that of NFS
-    #[arg(long, value_name = "PORT")]
+    /// Port of MOUNT [default: that of NFS]
+    #[arg(long, hide_short_help = true, value_name = "PORT")]
     mount_port: Option<u16>,
     /// Threads of the generator, at most one a connection [default: one a core]
-    #[arg(long)]
+    #[arg(long, hide_short_help = true, value_name = "N")]
     threads: Option<usize>,
-    /// Process id of the server, if it runs on this machine: its CPU time per call is reported, with that of its children
-    #[arg(long, value_name = "PID")]
+    /// Process id of a server on this machine, whose CPU time per call is reported, with that of its children
+    #[arg(long, hide_short_help = true, value_name = "PID")]
     pid: Option<u32>,
-    /// Remove the files afterwards; without it the next run uses them again
+    /// Remove the files afterwards
+    ///
+    /// The next run uses files that remain.
     #[arg(long)]
     cleanup: bool,
-    /// Print the whole result as JSON instead of a table; with a FILE, write it there and print the table too
+    /// Print JSON instead of a table, or write it to FILE
+    ///
+    /// With a FILE, the table is printed too.
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     json: Option<PathBuf>,
-    /// Write to this file instead of the standard output (-)
+    /// File to write instead of the standard output (-)
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    service: ServiceArgs,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -166,14 +177,29 @@ enum StableArg {
 pub(super) fn run(arguments: LoadArgs) -> anyhow::Result<ExitCode> {
     let (json, text) = (arguments.json.clone(), arguments.output.clone());
     json.iter().chain(&text).filter(|path| !is_standard(path)).try_for_each(|path| output::check(path))?;
-    let bar = progress_bar();
+    let bar = live_line();
     let nt_hash = arguments.password.nt_hash(&arguments.target)?;
+    let observer = server::observe(&arguments.service, &arguments.target)?;
     let plan = Plan { nt_hash, ..plan(arguments) };
-    let report = load::run(&plan, &mut |progress| show(&bar, progress));
+    let report = load::run(&plan, &mut |progress| show(&bar, progress, plan.warm_up + plan.time));
     bar.finish_and_clear();
-    let report = report.map_err(|wrong| wrong.at(&plan.target.to_string()))?;
+    let mut report = report.map_err(|wrong| wrong.at(&plan.target.to_string()))?;
+    report.limit = observer.and_then(|observer| limit(observer, &report));
     write_report(&report, json.as_deref(), text.as_deref())?;
     Ok(if report.errors_total() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The limit that the load reached, as the service says.
+fn limit(mut observer: ServiceObserver, report: &Report) -> Option<String> {
+    let volume = observer.facts();
+    let volume =
+        volume.map_err(|error| terminal::warn(&format!("the limits are not known: {error}"))).ok()?;
+    let rates = |kind| report.kind(kind).map_or((0.0, 0.0), |of| (of.ops_per_s, of.mib_per_s));
+    let ((read_iops, read_mib_per_s), (write_iops, write_mib_per_s)) =
+        (rates(Kind::Read), rates(Kind::Write));
+    let iops = report.ops_per_s;
+    let used = Used { read_mib_per_s, write_mib_per_s, read_iops, write_iops, iops };
+    Some(document::limit_reached(&volume, used))
 }
 
 fn plan(arguments: LoadArgs) -> Plan {
@@ -252,29 +278,22 @@ fn text(report: &Report) -> String {
         true => Tone::Warning.paint(line) + "\n",
         false => format!("{line}\n"),
     });
-    painted.collect()
+    let limit = report.limit.as_ref().map_or_else(String::new, |limit| format!("{limit}\n"));
+    painted.collect::<String>() + &limit
 }
 
-/// A bar on a terminal, nothing elsewhere.
-fn progress_bar() -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let style =
-        ProgressStyle::with_template("{bar:30} {msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::new(STEPS).with_style(style)
-}
-
-fn show(bar: &ProgressBar, progress: Progress) {
-    let (done, message) = match progress {
-        Progress::Layout(done) => (done, "making the files".to_owned()),
+/// `time` is that of warm-up and measurement.
+fn show(bar: &ProgressBar, progress: Progress, time: Duration) {
+    let text = match progress {
+        Progress::Layout(done) => format!("filling files, {:.0} %", done * 100.0),
         Progress::Running { warming_up, done, ops_per_s, mib_per_s } => {
             let phase = if warming_up { "warming up" } else { "measuring" };
-            (done, format!("{phase}: {ops_per_s:.0} ops/s, {mib_per_s:.0} MiB/s"))
+            let done = done.clamp(0.0, 1.0);
+            let (percent, left) = (done * 100.0, clock(time.mul_f64(1.0 - done)));
+            let (ops, mib) = (separated(ops_per_s, 0), separated(mib_per_s, 0));
+            format!("{percent:.0} % · {left} left · {ops} ops/s, {mib} MiB/s · {phase}")
         }
-        Progress::Verifying => (1.0, "reading everything back".to_owned()),
+        Progress::Verifying => "reading everything back".to_owned(),
     };
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of STEPS")]
-    bar.set_position((done.clamp(0.0, 1.0) * STEPS as f64) as u64);
-    bar.set_message(message);
+    progress::show(bar, &text);
 }

@@ -1,6 +1,5 @@
 //! Measuring one target, or several in turn: what `bench run`, `bench compare` and `bench fio` share.
 
-use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -8,21 +7,18 @@ use std::sync::atomic::AtomicBool;
 use bench::agent::{Remote, Token};
 use bench::engine::{self, Caller, Engine};
 use bench::observer::Observer;
-use bench::run::{Arm, GeneratorGroup, Phase, Progress, ProgressListener, RunRequest, Thoroughness};
+use bench::run::{Arm, GeneratorGroup, RunRequest, Thoroughness};
 use clap::{Args, ValueEnum};
 use envelope::parse_size;
-use indicatif::{ProgressBar, ProgressStyle};
 use report::result::{Measurement, Run};
 use report::scenario::{Preset, Scenario};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
+use super::progress::Screen;
 use super::{password::PasswordArgs, server};
 use crate::manage::ServiceArgs;
 use crate::output;
-use crate::terminal::{self, Tone, unpainted};
-
-/// Steps of a progress bar.
-const STEPS: u64 = 1000;
+use crate::terminal;
 
 /// The options of every measurement.
 #[derive(Debug, Args)]
@@ -30,26 +26,40 @@ pub(crate) struct HowArgs {
     /// Thoroughness of the measurement
     #[arg(long, value_enum, default_value = "standard")]
     preset: PresetArg,
-    /// Most bytes of all files together; they are never more than half of what is free
+    /// Most bytes of all files, like 10GiB
+    ///
+    /// The files never take more than half of the free space.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     working_set: Option<u64>,
-    /// Repetitions of each point instead of the preset's
-    #[arg(long)]
+    /// Repetitions of each point [default: the preset's]
+    #[arg(long, value_name = "N")]
     repetitions: Option<u32>,
-    /// Seconds of each measurement instead of the preset's; at points of a load curve also of the warm-up
+    /// Seconds of each measurement [default: the preset's]
+    ///
+    /// At points of a load curve also those of the warm-up.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=1800))]
     time: Option<u64>,
     /// Seed of the pseudo-random sequences
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, hide_short_help = true, default_value_t = 1, value_name = "N")]
     seed: u64,
-    /// Remove the files afterwards; without it the next run uses them again
+    /// Remove the files afterwards
+    ///
+    /// The next run uses files that remain.
     #[arg(long)]
     cleanup: bool,
-    /// Agents that make the load instead of this machine: HOST:PORT, separated by commas (see "plimsoll agent")
-    #[arg(long, value_delimiter = ',', value_name = "HOST:PORT", requires = "agent_token_file")]
+    /// Agents that make the load instead of this machine
+    ///
+    /// Separated by commas: see "plimsoll agent".
+    #[arg(
+        long,
+        hide_short_help = true,
+        value_delimiter = ',',
+        value_name = "HOST:PORT",
+        requires = "agent_token_file"
+    )]
     agents: Vec<String>,
-    /// File with the secret that the agents know
-    #[arg(long, value_name = "FILE")]
+    /// File with the secret of the agents
+    #[arg(long, hide_short_help = true, value_name = "FILE")]
     agent_token_file: Option<PathBuf>,
     #[command(flatten)]
     caller: CallerArgs,
@@ -61,18 +71,18 @@ pub(crate) struct HowArgs {
 #[derive(Clone, Debug, Args)]
 struct CallerArgs {
     /// User id of the caller
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, hide_short_help = true, default_value_t = 0, value_name = "N")]
     uid: u32,
     /// Group id of the caller
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, hide_short_help = true, default_value_t = 0, value_name = "N")]
     gid: u32,
-    /// Call from ports below 1024, which many Linux servers demand
-    #[arg(long)]
+    /// Call from ports below 1024, which many Linux servers require
+    #[arg(long, hide_short_help = true)]
     privileged_port: bool,
     #[command(flatten)]
     password: PasswordArgs,
-    /// Local addresses to call from, dealt to the clients in turn; separated by commas
-    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
+    /// Local addresses of the clients, which use them in turn; separated by commas
+    #[arg(long, hide_short_help = true, value_name = "ADDRESS", value_delimiter = ',')]
     source: Vec<std::net::IpAddr>,
 }
 
@@ -92,7 +102,7 @@ impl CallerArgs {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum PresetArg {
-    /// In minutes: 3 × 3 s each, after 1 s of warm-up; the result says so.
+    /// Minutes: 3 × 3 s each, after 1 s of warm-up; the result says so.
     Quick,
     /// 3 × 60 s each, after warming up until steady, for 30 to 300 s.
     Standard,
@@ -150,8 +160,9 @@ fn measured_on(
     let request = RunRequest { scenario, preset, thoroughness, seed, working_set_max };
     let stop = interrupted()?;
     let mut screen = Screen::new(targets);
-    let runs = bench::run::run(&request, &mut arms, &stop, &mut screen)?;
-    screen.bar.finish_and_clear();
+    let ended = bench::run::run(&request, &mut arms, &stop, &mut screen);
+    screen.finish();
+    let runs = ended?;
     if how.cleanup {
         for (arm, target) in arms.iter_mut().zip(targets) {
             // Files that stay are no reason to lose what was measured.
@@ -208,69 +219,4 @@ fn interrupted() -> anyhow::Result<Arc<AtomicBool>> {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
     Ok(stop)
-}
-
-/// A bar with a live line on a terminal, and a line for each repetition.
-struct Screen<'a> {
-    bar: ProgressBar,
-    /// The targets or cases, by their names.
-    arms: &'a [&'a str],
-}
-
-impl<'a> Screen<'a> {
-    fn new(arms: &'a [&'a str]) -> Self {
-        if !io::stderr().is_terminal() {
-            return Self { bar: ProgressBar::hidden(), arms };
-        }
-        let style =
-            ProgressStyle::with_template("{bar:30} {msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
-        Self { bar: ProgressBar::new(STEPS).with_style(style), arms }
-    }
-}
-
-impl ProgressListener for Screen<'_> {
-    fn progress(&mut self, progress: &Progress<'_>) {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of STEPS")]
-        self.bar.set_position((progress.done.clamp(0.0, 1.0) * STEPS as f64) as u64);
-        let status = progress.status;
-        let doing = match status.phase {
-            Phase::Layout(share) => format!("making files, {:.0} %", share * 100.0),
-            Phase::WarmUp => "warming up".to_owned(),
-            Phase::Measuring(_) => "measuring".to_owned(),
-        };
-        let (ops, mib, left) = (status.ops_per_s, status.mib_per_s, progress.remaining.as_secs());
-        let left = format!("{}:{:02} left", left / 60, left % 60);
-        self.bar.set_message(format!("{left} · {}: {doing}, {ops:.0} ops/s, {mib:.0} MiB/s", progress.label));
-    }
-
-    fn measured(&mut self, arm: usize, label: &str, measurement: &Measurement) {
-        let seconds = measurement.seconds;
-        let (ops, mib) = (
-            measurement.ops(None) as f64 / seconds,
-            measurement.bytes(None) as f64 / seconds / f64::from(1 << 20),
-        );
-        let latency = measurement.service(None).latency();
-        let arm = self.arms.get(arm).filter(|_| self.arms.len() > 1);
-        let arm = arm.map_or_else(String::new, |name| format!("{name}: "));
-        let mut line = format!(
-            "{arm}{label}: {ops:.0} ops/s, {mib:.1} MiB/s, mean {:.3} ms, p99 {:.3} ms",
-            latency.mean_ms, latency.p99_ms
-        );
-        if measurement.is_scheduled() {
-            let response = measurement.response().latency();
-            line.push_str(&format!(
-                "; from when due: mean {:.3} ms, p99 {:.3} ms",
-                response.mean_ms, response.p99_ms
-            ));
-        }
-        for doubt in &measurement.caveats {
-            line.push_str(&format!("\n  {}", Tone::Warning.paint(&doubt.text)));
-        }
-        if self.bar.is_hidden() {
-            // Nobody is left to be told where even this fails.
-            let _ = writeln!(anstream::stderr(), "{line}");
-        } else {
-            self.bar.println(if terminal::has_color() { line } else { unpainted(&line) });
-        }
-    }
 }

@@ -5,6 +5,7 @@ mod fio;
 mod load;
 mod measure;
 mod password;
+mod progress;
 mod report;
 mod run;
 mod screen;

@@ -16,9 +16,8 @@ const VARIABLE: &str = "PLIMSOLL_SMB_PASSWORD";
 /// The source of the password.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct PasswordArgs {
-    /// File with the password of a share's user, which nobody but its owner may read; one line end is not part of it
-    /// [default: the environment's PLIMSOLL_SMB_PASSWORD]
-    #[arg(long, value_name = "FILE")]
+    /// File with the password of a share's user, with mode 600 [default: the variable PLIMSOLL_SMB_PASSWORD]
+    #[arg(long, hide_short_help = true, value_name = "FILE")]
     password_file: Option<PathBuf>,
 }
 

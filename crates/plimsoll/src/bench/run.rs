@@ -4,9 +4,9 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use api_client::model::Page;
-use bench::Target;
+use bench::{Target, engine};
 use clap::Args;
 use envelope::Published;
 use report::document::cases as cases_of;
@@ -16,6 +16,7 @@ use serde::Serialize;
 
 use super::measure::{Case, HowArgs, has_result, measured, measured_cases, write};
 use super::{screen, summary};
+use crate::exit::usage;
 use crate::form::{Form, json};
 use crate::manage::Table;
 use crate::output;
@@ -23,7 +24,10 @@ use crate::terminal::{self, printable_lines};
 
 /// The arguments of `bench run`.
 #[derive(Debug, Args)]
-#[command(after_long_help = "\
+#[command(after_help = EXIT, after_long_help = "\
+Exit status: 0 measured, and every point meets the targets of the scenario, if it has any; 1 no result, or ended early;
+2 the command line is wrong; 3 a point misses a target.
+
 Examples:
   plimsoll bench run gcnv-scale-out --target nfs://10.0.0.7/projects --preset quick
   plimsoll bench run anf-regular --target nfs://10.0.0.7/projects --series '4 KiB random' --clients 6,32
@@ -32,34 +36,47 @@ Examples:
   plimsoll bench run client-tuning --case baseline=/mnt/a --case nconnect=/mnt/b --preset quick
   plimsoll bench run ./mine.toml --target nfs://10.0.0.7/projects --output mine.json")]
 pub(crate) struct RunArgs {
-    /// A scenario of `plimsoll bench list`, or a TOML file with one of your own
+    /// Scenario of `plimsoll bench list`, or a TOML file
     scenario: String,
-    /// Target: nfs://HOST[:PORT]/EXPORT, smb://USER@HOST[:PORT]/SHARE[/DIR][?sign=HOW|?seal=HOW][&channels=N], or a
-    /// directory of a mounted file system (by the installed fio); repeat it for a volume at several addresses, which the
-    /// clients use in turn
+    /// Target: HOST:/EXPORT, nfs://…, smb://USER@HOST/SHARE or a directory
+    ///
+    /// HOST:/EXPORT, nfs://HOST[:PORT]/EXPORT[?version=3|4.1|4.2],
+    /// smb://USER@HOST[:PORT]/SHARE[/DIR][?sign=HOW|?seal=HOW][&channels=N], or a directory of a mounted file system, which
+    /// the installed fio measures. Repeat it for a volume at several addresses: the clients use them in turn.
     #[arg(long, required_unless_present = "case", conflicts_with = "case")]
     target: Vec<String>,
-    /// A mount to be compared with others, as NAME=DIRECTORY; repeatable. The scenario is measured over each of them in turn
+    /// Mount to compare with others; repeatable
+    ///
+    /// The scenario is measured over each mount in turn.
     #[arg(long, value_name = "NAME=DIR", value_parser = parse_case, conflicts_with = "agents")]
     case: Vec<Case>,
-    /// File for the result, as JSON [default: SCENARIO-SECONDS.json here, with the seconds since 1970]
+    /// File for the result [default: SCENARIO-SECONDS.json]
+    ///
+    /// JSON. The default name has the seconds since 1970 and is in the current directory.
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Print the result as JSON too, instead of tables
+    /// Print the result as JSON instead of tables
     #[arg(long)]
     json: bool,
-    /// Only this series, by its name or a part of it; may be repeated
+    /// Only series with this in their names; repeatable
     #[arg(long, value_name = "NAME")]
     series: Vec<String>,
-    /// Numbers of clients instead of the scenario's, separated by commas; several are set side by side
+    /// Numbers of clients, like 6,32 [default: the scenario's]
+    ///
+    /// The report has several numbers side by side.
     #[arg(long, value_name = "N", value_delimiter = ',')]
     clients: Vec<usize>,
-    /// Protocols, separated by commas: nfsv3, nfsv4.1, smb; several are set side by side [default: what the target speaks]
-    #[arg(long, value_name = "PROTOCOL", value_delimiter = ',')]
+    /// Protocols: nfsv3, nfsv4.1, smb [default: the target's]
+    ///
+    /// Separated by commas. The report has several protocols side by side.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
     protocol: Vec<Protocol>,
     #[command(flatten)]
     how: HowArgs,
 }
+
+const EXIT: &str =
+    "Exit status: 0 done; 1 no result; 2 wrong command line; 3 a point misses a target of the scenario.";
 
 /// A scenario, in a list.
 #[derive(Serialize)]
@@ -123,8 +140,7 @@ pub(super) fn run(arguments: RunArgs) -> anyhow::Result<ExitCode> {
             terminal::print(&printable_lines(&summary::of(run, &path, terminal::columns())))?;
         }
     }
-    let is_whole = |run: &Run| has_result(run) && run.ended_early.is_none();
-    Ok(if runs.iter().all(is_whole) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(status(&runs))
 }
 
 /// Runs a scenario over mounts that are compared: a result for each, and what they carry side by side.
@@ -134,7 +150,10 @@ fn run_cases(scenario: &Scenario, arguments: &RunArgs) -> anyhow::Result<ExitCod
         let directory = fs::canonicalize(&case.directory);
         let directory = directory.with_context(|| format!("cannot look at {}", case.directory.display()))?;
         if seen.iter().any(|(name, other)| *name == &case.name || *other == directory) {
-            bail!("the case {} is there twice, by its name or its directory; each wants its own", case.name);
+            return Err(usage(format!(
+                "the case {} is there twice, by its name or its directory",
+                case.name
+            )));
         }
         seen.push((&case.name, directory));
     }
@@ -158,8 +177,20 @@ fn run_cases(scenario: &Scenario, arguments: &RunArgs) -> anyhow::Result<ExitCod
         );
         terminal::print(&printable_lines(&text))?;
     }
+    Ok(status(&runs))
+}
+
+/// Exit status of a run whose points miss their targets.
+const MISSED: u8 = 3;
+
+fn status(runs: &[Run]) -> ExitCode {
     let is_whole = |run: &Run| has_result(run) && run.ended_early.is_none();
-    Ok(if runs.iter().all(is_whole) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let misses = |run: &Run| run.verdict.as_ref().is_some_and(|verdict| !verdict.is_met);
+    match runs.iter().all(is_whole) {
+        false => ExitCode::FAILURE,
+        true if runs.iter().any(misses) => ExitCode::from(MISSED),
+        true => ExitCode::SUCCESS,
+    }
 }
 
 /// `NAME=DIR`.
@@ -180,12 +211,13 @@ fn parse_case(text: &str) -> Result<Case, String> {
 /// Several addresses of an export as one target.
 fn joined(targets: &[String]) -> anyhow::Result<String> {
     if let [one] = targets {
+        engine::check(one).map_err(usage)?;
         return Ok(one.clone());
     }
     let each = targets.iter().map(|text| text.parse().map_err(anyhow::Error::msg));
-    let each: Vec<Target> =
-        each.collect::<Result<_, _>>().context("of several targets each is one address")?;
-    Ok(Target::joined(&each)?.to_string())
+    let each: Result<Vec<Target>, _> = each.collect();
+    let each = each.map_err(|wrong| usage(format!("of several targets each is one address: {wrong}")))?;
+    Ok(Target::joined(&each).map_err(|wrong| usage(wrong.to_string()))?.to_string())
 }
 
 /// A scenario by its name or from a file, and of it only the wanted series.
@@ -194,14 +226,14 @@ pub(super) fn chosen(name: &str, series: &[String]) -> anyhow::Result<Scenario> 
         Some(scenario) => scenario,
         None if name.contains('/') || name.ends_with(".toml") => {
             let text = fs::read_to_string(name).with_context(|| format!("read {name}"))?;
-            text.parse().map_err(|wrong| anyhow::anyhow!("{name}: {wrong}"))?
+            text.parse().map_err(|wrong| usage(format!("{name}: {wrong}")))?
         }
         None => {
             let names: Vec<_> = scenario::all().into_iter().map(|scenario| scenario.name).collect();
-            bail!(
-                "there is no scenario \"{name}\"; there are {}, and files that end with .toml",
-                names.join(", ")
-            );
+            let names = names.join(", ");
+            return Err(usage(format!(
+                "no scenario is called \"{name}\"; allowed: {names}, or a file that ends with .toml"
+            )));
         }
     };
     if !series.is_empty() {
@@ -209,10 +241,10 @@ pub(super) fn chosen(name: &str, series: &[String]) -> anyhow::Result<Scenario> 
         for part in series.iter().map(|part| part.to_lowercase()) {
             if !all.iter().any(|name| name.contains(&part)) {
                 let names: Vec<_> = scenario.series.iter().map(|one| format!("\"{}\"", one.name)).collect();
-                bail!(
-                    "no series has \"{part}\" in its name (for several, repeat --series); there are {}",
-                    names.join(", ")
-                );
+                let names = names.join(", ");
+                return Err(usage(format!(
+                    "no series has \"{part}\" in its name; allowed (for several, repeat --series): {names}"
+                )));
             }
         }
         // A whole name is that series alone, even where it is a part of others.
@@ -254,7 +286,7 @@ fn vary(scenario: &mut Scenario, clients: &[usize], protocols: &[Protocol]) -> a
         let pairs: Vec<Pair> = scenario.series.iter().map(pair).collect();
         scenario.pairs.extend(pairs);
     }
-    scenario.check().map_err(|wrong| anyhow::anyhow!("{}: {wrong}", scenario.name))
+    scenario.check().map_err(|wrong| usage(format!("{}: {wrong}", scenario.name)))
 }
 
 /// The figures of the same pages for the same loads over SMB.

@@ -13,10 +13,11 @@ pub(super) fn of(reports: &[Report], columns: Option<usize>) -> String {
 }
 
 fn one(report: &Report, columns: Option<usize>) -> String {
-    let mut text = format!("{}\n", Tone::Head.paint(&report.title));
+    let mut text = format!("{}\n", Tone::Head.paint(&report.heading()));
     for stamp in &report.stamps {
         text.push_str(&lines(&Tone::Warning, stamp, "", columns));
     }
+    text.push_str(&verdict(report, columns));
     text.push_str(&facts(&report.highlights, columns));
     text.push_str(&list("Doubts", &Tone::Warning, &report.caveats, columns));
     let scaled = "Reduced from the scenario or the method";
@@ -29,6 +30,14 @@ fn one(report: &Report, columns: Option<usize>) -> String {
     report.sections.iter().for_each(|section| text.push_str(&section_text(section, columns)));
     report.details.iter().for_each(|details| text.push_str(&titled(details, columns)));
     text
+}
+
+/// The overall verdict, then each point.
+pub(super) fn verdict(report: &Report, columns: Option<usize>) -> String {
+    let Some(verdict) = &report.verdict else { return String::new() };
+    let tone = if verdict.is_met { Tone::Good } else { Tone::Bad };
+    let points = verdict.points.iter().map(|point| lines(&Tone::Plain, point, "  ", columns));
+    format!("\n{}{}", lines(&tone, &verdict.summary, "", columns), points.collect::<String>())
 }
 
 fn section_text(section: &Section, columns: Option<usize>) -> String {

@@ -1,14 +1,18 @@
 //! The server's own view of a measurement, where the server is a service of ours.
 
+use std::path::Path;
+
 use anyhow::bail;
 use api_client::Samples;
 use api_client::model::{Ceilings, Rule, Volume};
+use bench::machine::co_located;
 use bench::observer::{Observer, Sample};
 use bench::{Error, Target};
 use report::result::{Durability, ExportRule, Limits, VolumeFacts};
 
+use crate::announcement::Announcement;
 use crate::manage::{ServiceArgs, Session};
-use crate::terminal;
+use crate::{state, terminal};
 
 /// Asks a service about the volume that is measured.
 pub(crate) struct ServiceObserver {
@@ -17,18 +21,39 @@ pub(crate) struct ServiceObserver {
 }
 
 /// An observer of the target, if the named service serves it. A service that only the environment names may belong to
-/// other commands: then a note says that no service was asked.
+/// other commands: then a note says that no service was asked. Without a name it is that of the default data directory,
+/// as of all other commands, if the target has its address.
 pub(crate) fn observe(service: &ServiceArgs, target: &Target) -> anyhow::Result<Option<ServiceObserver>> {
     if !service.is_named() {
-        return Ok(None);
+        return Ok(local(&state::default_dir(), service, target));
     }
     match find(service, target) {
         Err(error) if service.is_from_environment() => {
-            terminal::warn(&format!("limits and counters of {target} are not known: {error:#}"));
+            warn_unknown(target, &error);
             Ok(None)
         }
         found => found.map(Some),
     }
+}
+
+/// An observer of the target, if it is served by the service in `data`.
+fn local(data: &Path, service: &ServiceArgs, target: &Target) -> Option<ServiceObserver> {
+    let announced = Announcement::read(data).ok()??;
+    let served = if target.version.is_smb() { announced.smb? } else { announced.nfs };
+    let address = target.address().ok()?;
+    let is_its = served.port() == address.port()
+        && (served.ip().is_unspecified() || served.ip() == address.ip())
+        && co_located(address);
+    if !is_its {
+        return None;
+    }
+    let service = ServiceArgs { data: Some(data.to_owned()), ..service.clone() };
+    let found = find(&service, target);
+    found.map_err(|error| warn_unknown(target, &error)).ok()
+}
+
+fn warn_unknown(target: &Target, error: &anyhow::Error) {
+    terminal::warn(&format!("limits and counters of {target} are not known: {error:#}"));
 }
 
 fn find(service: &ServiceArgs, target: &Target) -> anyhow::Result<ServiceObserver> {
@@ -182,10 +207,8 @@ mod tests {
     use api_client::ChangeOptions;
     use api_client::model::{NewPool, NewVolume, Rule, Squash};
     use bench::load::{Op, Plan};
-    use std::path::Path;
     use std::time::Duration;
 
-    use crate::announcement::Announcement;
     use crate::host::Host;
     use crate::lease::LeaseArgs;
     use crate::nfs_frontend::{CONNECTIONS_PER_CLIENT, IDLE_TIMEOUT, Listen};
@@ -332,6 +355,18 @@ mod tests {
         running.stop();
         let error = observer.sample().unwrap_err().to_string();
         assert!(error.starts_with("ask the service about the volume v1: no service answers"), "{error}");
+    }
+
+    #[test]
+    fn service_of_the_default_directory_is_found_by_the_address_of_its_target() {
+        let running = Running::start();
+        let found = |target: &Target| local(running.dir.path(), &ServiceArgs::default(), target);
+        assert_eq!(found(&running.target("/v1")).unwrap().facts().unwrap().name, "v1");
+        assert!(found(&"nfs://127.0.0.1:1/v1".parse().unwrap()).is_none(), "another port");
+        assert!(found(&running.target("/v3")).is_none(), "not a volume of the service");
+        let nowhere = crate::testing::private_dir();
+        assert!(local(nowhere.path(), &ServiceArgs::default(), &running.target("/v1")).is_none());
+        running.stop();
     }
 
     #[test]

@@ -6,7 +6,7 @@ use report::document::table::{RowKind, Table as Figures};
 use report::document::{Fact, Report, Section};
 use report::result::Run;
 
-use super::screen::{cells, empty, fact, lines, list};
+use super::screen::{cells, empty, fact, lines, list, verdict};
 use crate::manage::Table;
 use crate::terminal::Tone;
 
@@ -25,6 +25,7 @@ pub(super) fn of(run: &Run, path: &Path, columns: Option<usize>) -> String {
     for (name, value) in report.highlights.iter().chain(endpoints) {
         text.push_str(&fact(name, value, columns));
     }
+    text.push_str(&lines(&Tone::Plain, &report.lead.limit, "", columns));
     for section in &report.sections {
         text.push_str(&section_text(section, columns));
     }
@@ -32,10 +33,11 @@ pub(super) fn of(run: &Run, path: &Path, columns: Option<usize>) -> String {
     text.push_str(&list("Made smaller or shorter", &Tone::Plain, &report.scaled, columns));
     let page = path.with_extension("html");
     let (path, page) = (path.display(), page.display());
-    text + &format!(
+    text.push_str(&format!(
         "\nResult: {path}\nAll tables, doubts and sources: plimsoll bench report {path}\n\
          A page with plots: plimsoll bench report {path} --format html --output {page}\n"
-    )
+    ));
+    text + &verdict(&report, columns)
 }
 
 fn section_text(section: &Section, columns: Option<usize>) -> String {

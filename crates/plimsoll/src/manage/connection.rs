@@ -47,10 +47,10 @@ pub(crate) struct ServiceArgs {
     #[arg(long, global = true, value_name = "URL", env = "PLIMSOLL_URL")]
     pub(crate) url: Option<String>,
     /// File with the token [default: the variable PLIMSOLL_TOKEN, or the data directory's admin.token]
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, hide_short_help = true, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
     /// CA certificates in PEM to check the service's certificate with [default: the public ones]
-    #[arg(long, global = true, value_name = "FILE", env = "PLIMSOLL_CA")]
+    #[arg(long, global = true, hide_short_help = true, value_name = "FILE", env = "PLIMSOLL_CA")]
     pub(crate) ca: Option<PathBuf>,
 }
 

@@ -2,7 +2,7 @@
 
 use anyhow::bail;
 use envelope::{Access, Stream};
-use report::scenario::{Depth, Pattern, Scenario, Series};
+use report::scenario::{Depth, Pattern, Scenario, Series, Targets};
 
 use super::question::SizingRequest;
 
@@ -54,6 +54,7 @@ fn series(stream: &Stream, asked: &SizingRequest) -> anyhow::Result<Series> {
     let clients = usize::try_from(workload.clients.unwrap_or(1))?;
     let connections = usize::try_from(workload.connections.unwrap_or(4))?;
     let iops = u32::try_from(stream.iops().0)?;
+    let latency_ms = workload.latency_us.map(|us| us as f64 / 1e3);
     Ok(Series {
         name: "at the peak".to_owned(),
         blocks: vec![stream.block.0],
@@ -64,6 +65,7 @@ fn series(stream: &Stream, asked: &SizingRequest) -> anyhow::Result<Series> {
         connections: vec![connections],
         depths: Depth::Fixed(vec![DEPTH]),
         rate: Some(f64::from(iops)),
+        targets: Some(Targets { iops: Some(f64::from(iops)), latency_ms, ..Targets::default() }),
         working_set: workload.working_set.unwrap_or(workload.capacity).0,
         ..Series::default()
     })

@@ -140,3 +140,82 @@ fn a_load_is_a_table_and_json_wherever_they_are_wanted() {
     assert_eq!(says(&["-o", text_name, "--json"]), "");
     assert!(is_report(&read(&text)));
 }
+
+#[test]
+fn run_ends_with_the_verdict_on_its_targets() {
+    let service = Service::start();
+    service.says(&["pool", "create", "p1", "--level", "plimsoll/custom", "--size", "1TiB"]);
+    let create = ["volume", "create", "v1", "--pool", "p1", "--size", "100GiB", "--allow", "127.0.0.1"];
+    service.says(&[&create[..], &["--limit", "iops=500"]].concat());
+    // The form of mount, df and fstab, with a port.
+    let target = format!("{}:/v1", service.nfs());
+    let dir = tempfile::tempdir().unwrap();
+    let scenario = dir.path().join("asked.toml");
+    let output = dir.path().join("run.json");
+    let judged = |targets: &str| {
+        fs::write(&scenario, format!("{SCENARIO}targets = {targets}\n")).unwrap();
+        let mut command = service.command(&["bench", "run"]);
+        command.arg(&scenario).args(["--target", &target, "--preset", "quick", "--repetitions", "1"]);
+        command.args(["--time", "3", "--output"]).arg(&output);
+        let done = command.output().unwrap();
+        let result: Value = serde_json::from_slice(&fs::read(&output).unwrap()).unwrap();
+        let said = String::from_utf8(done.stdout).unwrap();
+        (done.status.code(), said, result, String::from_utf8(done.stderr).unwrap())
+    };
+    let (status, said, result, told) = judged("{ iops = 100, latency_ms = 10000.0 }");
+    assert_eq!((status, &result["verdict"]["is_met"]), (Some(0), &json!(true)), "{said}");
+    assert!(said.trim_end().lines().last().unwrap().starts_with("pass: Pages: asked 100 IOPS, "), "{said}");
+    assert!(said.contains("Limit reached: ") && said.contains("500 IOPS"), "{said}");
+    // A file gets a line for each point and no bar.
+    assert!(told.starts_with("This takes about ") && told.contains("UTC  1 of 1  Pages: "), "{told}");
+    assert!(!told.contains(['\r', '\u{1b}']), "{told}");
+    let (status, said, result, _) = judged("{ iops = 5000 }");
+    assert_eq!((status, &result["verdict"]["is_met"]), (Some(3), &json!(false)), "{said}");
+    assert!(said.contains("fail: Pages: asked 5,000 IOPS, delivered 5"), "{said}");
+}
+
+#[test]
+fn volume_over_another_version_is_refused_with_that_version() {
+    let service = Service::start();
+    service.says(&["pool", "create", "p1", "--level", "plimsoll/unlimited", "--size", "1TiB"]);
+    let create = ["volume", "create", "v1", "--pool", "p1", "--size", "100GiB", "--allow", "127.0.0.1"];
+    service.says(&[&create[..], &["--protocols", "nfsv4.2"]].concat());
+    let target = format!("nfs://{}/v1", service.nfs());
+    for bench in
+        [&["bench", "run", "filestore", "--target", &target][..], &["bench", "load", &target, "--op", "null"]]
+    {
+        let said = service.refuses(bench);
+        assert!(
+            said.contains(&format!("not served over NFSv3, but over NFSv4.2: write {target}?version=4.2")),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn wrong_command_lines_of_the_benchmark_end_with_2_and_say_what_is_allowed() {
+    for (arguments, allowed) in [
+        (&["run", "nope", "--target", "h:/v"][..], "allowed: gcnv-scale-out, "),
+        (&["run", "filestore", "--series", "nope", "--target", "h:/v"], "\"1 MiB sequential writes"),
+        (&["run", "filestore", "--target", "nowhere"], "HOST:/EXPORT"),
+        (&["run", "filestore", "--target", "nfs://h"], "HOST:/EXPORT"),
+        (&["load", "nowhere", "--op", "null"], "HOST:/EXPORT"),
+        (&["compare", "nowhere", "h:/v", "--scenario", "filestore"], "HOST:/EXPORT"),
+        (&["fio", "fio --name=a --rw=read --size=1m", "--target", "nowhere"], "HOST:/EXPORT"),
+    ] {
+        let output = plimsoll(None).arg("bench").args(arguments).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        assert!(said.contains(allowed), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn short_help_of_the_benchmark_fits_a_screen() {
+    for command in ["run", "load"] {
+        let output = plimsoll(None).args(["bench", command, "-h"]).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let lines = text.lines().count();
+        assert!(lines <= 36, "{command}: {lines} lines\n{text}");
+    }
+}

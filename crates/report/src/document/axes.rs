@@ -211,11 +211,3 @@ impl Form {
         spread.median
     }
 }
-
-impl Cell {
-    pub fn has_result(&self) -> bool {
-        use crate::result::CaveatKind::Void;
-        let voided = self.caveats.iter().any(|caveat| caveat.kind == Void);
-        !voided && self.measurements.iter().any(crate::result::Measurement::is_valid)
-    }
-}

@@ -5,7 +5,8 @@ use super::content::{Report, Section};
 use super::plot::Plot;
 use super::table::Table;
 use super::{
-    cells, columns, details, eda, facts, highlights, maps, metadata, pairs, plots, points, published, words,
+    cells, columns, details, eda, facts, highlights, judged, lead, maps, metadata, pairs, plots, points,
+    published, words,
 };
 use crate::curve::Curve;
 use crate::result::{CaveatKind, Cell, Run};
@@ -16,8 +17,12 @@ impl Report {
         let numbered = run.scenario.series.iter().enumerate();
         let sections = numbered
             .map(|(index, series)| Section::of(run, series, &run.cells_of(index).collect::<Vec<_>>()));
+        let sections: Vec<Section> = sections.collect();
         Self {
             title: title(&run.scenario),
+            name: String::new(),
+            lead: lead::of_run(run, &sections),
+            verdict: judged::of_run(run),
             about: run.scenario.about.trim().to_owned(),
             stamps: facts::stamps(run),
             highlights: highlights::of_run(run),
@@ -25,11 +30,17 @@ impl Report {
             caveats: run.caveats.iter().map(words::caveat_text).collect(),
             scaled: run.scaled.clone(),
             plots: maps::blocks_and_mixes(&run.scenario, &run.cells),
-            sections: sections.chain(pairs::sections(run)).collect(),
+            sections: sections.into_iter().chain(pairs::sections(run)).collect(),
             details: details::machines(run).into_iter().collect(),
             scenario: toml::to_string(&run.scenario).unwrap_or_default(),
             cells: cells::table(run),
         }
+    }
+
+    /// A run among several.
+    #[must_use]
+    pub fn named(self, name: &str) -> Self {
+        Self { name: name.to_owned(), ..self }
     }
 }
 
@@ -60,6 +71,7 @@ impl Section {
         ];
         Self {
             title: series.name.clone(),
+            result: highlights::of_series(run, series, cells),
             facts,
             tables,
             plots,
@@ -71,7 +83,7 @@ impl Section {
     }
 }
 
-fn without(varying: &[Axis], these: &[Axis]) -> Vec<Axis> {
+pub(super) fn without(varying: &[Axis], these: &[Axis]) -> Vec<Axis> {
     varying.iter().filter(|axis| !these.contains(axis)).copied().collect()
 }
 
@@ -104,12 +116,13 @@ fn tables_of(
     if column.is_none() || varying.contains(&Axis::Depth) {
         let rows = column.map_or_else(|| varying.to_vec(), |_| vec![Axis::Depth]);
         let groups = axes::groups(cells, &without(varying, &rows));
-        tables.extend(groups.iter().map(|group| points::table(&group.name, series, &rows, &group.cells)));
+        tables
+            .extend(groups.iter().map(|group| points::table(run, &group.name, series, &rows, &group.cells)));
     }
     tables
 }
 
-fn peaks<'a>(series: &Series, cells: &[&'a Cell], axis: Axis) -> Vec<&'a Cell> {
+pub(super) fn peaks<'a>(series: &Series, cells: &[&'a Cell], axis: Axis) -> Vec<&'a Cell> {
     let rate = |cell: &Cell| {
         let form = axes::Form::of(series, &cell.point);
         if cell.has_result() { form.rate(cell, envelope::Direction::Total) } else { -1.0 }
@@ -131,14 +144,14 @@ fn plots_of(
     if cells.is_empty() {
         return (plots, Vec::new());
     }
-    plots.extend(curves.iter().filter_map(|(group, curve)| plots::response(&group.name, curve)));
+    plots.extend(curves.iter().filter_map(|(group, curve)| plots::response(run, series, group, curve)));
     let axis = column.or(varying.first().copied()).unwrap_or_else(|| axes::alone(&cells[0].point));
     let mut groups = axes::groups(cells, &without(varying, &[axis, Axis::Depth]));
     groups.iter_mut().for_each(|group| group.cells = peaks(series, &group.cells, axis));
-    if column == Some(Axis::Mix) {
+    if curves.is_empty() && axis != Axis::Depth {
         // A single point beside a published figure is easier to read in the table.
         let several = groups.iter().filter(|group| group.cells.len() > 1);
-        plots.extend(several.flat_map(|group| plots::mixes(run, series, group)));
+        plots.extend(several.flat_map(|group| plots::rates(run, series, group, axis)));
     }
     if column == Some(Axis::Connections) {
         plots.extend(plots::gains(series, Axis::Connections, &groups));
@@ -149,12 +162,16 @@ fn plots_of(
     }
     if varying.contains(&Axis::Depth) {
         let by_depth = axes::groups(cells, &without(varying, &[Axis::Depth]));
-        plots.extend(by_depth.iter().filter_map(|group| plots::depths(series, group)));
+        plots.extend(by_depth.iter().filter_map(|group| plots::depths(run, series, group)));
+    }
+    let mut seconds = plots::seconds(run, series, cells, varying);
+    if plots.is_empty() && !seconds.is_empty() {
+        plots.push(seconds.remove(0));
     }
     plots.extend(groups.iter().filter_map(|group| plots::percentiles(group, axis)));
-    plots.extend(groups.iter().filter_map(|group| plots::clients(series, group, axis)));
-    let mut more = plots::searches(series, cells, varying);
-    more.extend(plots::seconds(series, cells, varying));
+    plots.extend(groups.iter().filter_map(|group| plots::clients(run, series, group, axis)));
+    let mut more = plots::searches(run, series, cells, varying);
+    more.extend(seconds);
     (plots, more)
 }
 

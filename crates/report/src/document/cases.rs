@@ -3,7 +3,7 @@
 use envelope::Direction;
 
 use super::axes::{Axis, Form};
-use super::content::{Report, Section};
+use super::content::{Lead, Report, Section};
 use super::facts::Fact;
 use super::plot::{self, COLORS, Chart, Line, Lines, Plot};
 use super::table::{Table, Value};
@@ -34,6 +34,11 @@ pub fn cases(runs: &[Run]) -> Option<Report> {
     report.plots.clear();
     report.details.clear();
     report.cells = Table::default();
+    report.lead = Lead {
+        result: report.highlights.first().map_or_else(String::new, |(name, text)| format!("{name}: {text}.")),
+        limit: String::new(),
+        plot: sections.first().and_then(|section| section.plots.first().cloned()),
+    };
     report.sections = sections;
     Some(report)
 }
@@ -94,6 +99,7 @@ fn section(runs: &[Run], index: usize) -> Option<Section> {
     let (tables, plots): (Vec<Table>, Vec<Plot>) = shown.into_iter().unzip();
     (!tables.is_empty()).then(|| Section {
         title: series.name.clone(),
+        result: String::new(),
         facts: Vec::new(),
         tables,
         plots,

@@ -1,7 +1,7 @@
 //! Every figure of every cell, one a row: for spreadsheets and scripts.
 
 use super::table::{Table, Value};
-use super::{facts, figures, published, words};
+use super::{facts, figures, judged, published, words};
 use crate::result::{CaveatKind, Cell, Latency, Run, Spread};
 use crate::scenario::{Series, Work};
 
@@ -46,7 +46,7 @@ pub(super) fn table(run: &Run) -> Table {
     };
     table.head.extend(pairs(&RATES, &OF_RATE));
     table.head.extend(pairs(&LATENCIES, &OF_LATENCY));
-    table.head.extend(["published", "doubts"].map(str::to_owned));
+    table.head.extend(["published", "doubts", "verdict"].map(str::to_owned));
     for (index, series) in run.scenario.series.iter().enumerate() {
         for cell in run.cells_of(index) {
             table.row(run.scenario.name.as_str(), row(run, series, cell));
@@ -89,6 +89,7 @@ fn row(run: &Run, series: &Series, cell: &Cell) -> Vec<Value> {
     kinds.sort_unstable();
     kinds.dedup();
     row.push(kinds.into_iter().map(words::kind).collect::<Vec<_>>().join("; ").into());
+    row.push(judged::of_cell(run, cell).map_or(Value::Nothing, |is_met| judged::word(is_met).into()));
     row
 }
 

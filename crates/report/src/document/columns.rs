@@ -47,7 +47,7 @@ pub(super) fn table(run: &Run, title: &str, series: &Series, axis: Axis, cells: 
     if caveats.iter().any(|caveat| *caveat != Value::Text(String::new())) {
         table.row("Doubts", caveats);
     }
-    table.rows.extend(published::rows(run.target.volume.as_ref(), series, cells));
+    table.rows.extend(published::rows(run, series, cells));
     table
 }
 

@@ -3,6 +3,16 @@
 use super::content::Report;
 use super::table::Table;
 
+/// One table alone.
+pub(super) fn table(table: &Table) -> String {
+    let head = line(table.head.iter().map(String::as_str));
+    let filled = |row: Vec<String>| {
+        let missing = table.head.len().saturating_sub(row.len());
+        row.into_iter().chain(std::iter::repeat_n(String::new(), missing)).collect::<Vec<_>>()
+    };
+    rows(table).map(filled).fold(head, |text, row| text + &line(row.iter().map(String::as_str)))
+}
+
 /// Rates are medians over the repetitions. Latencies are of all repetitions merged.
 pub fn csv(reports: &[Report]) -> String {
     let Some(first) = reports.first() else { return String::new() };

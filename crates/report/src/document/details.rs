@@ -3,7 +3,7 @@
 use super::axes::{self, Axis};
 use super::table::{Table, Value};
 use super::words;
-use crate::result::{Cell, Measurement, Run, ServerSide, VolumeFacts};
+use crate::result::{Cell, Limits, Measurement, Run, ServerSide, VolumeFacts};
 
 /// Includes every probe. `None` without a search.
 pub(super) fn searches(cells: &[&Cell], varying: &[Axis]) -> Option<Table> {
@@ -81,6 +81,34 @@ fn throttling(share: f64, side: &ServerSide) -> Value {
     format!("{} (each {} ms)", Value::percent(share), Value::figure(each_ms)).into()
 }
 
+/// The rates of a load.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Used {
+    pub read_mib_per_s: f64,
+    pub write_mib_per_s: f64,
+    pub read_iops: f64,
+    pub write_iops: f64,
+    /// With operations that neither read nor write.
+    pub iops: f64,
+}
+
+impl Used {
+    /// The name of each limit, and its used share.
+    pub(super) fn shares(self, limits: &Limits) -> impl Iterator<Item = (String, f64)> {
+        let used = move |name: &str, unit: &str| match (name, unit) {
+            ("reads", "MiB/s") => self.read_mib_per_s,
+            ("writes", "MiB/s") => self.write_mib_per_s,
+            (_, "MiB/s") => self.read_mib_per_s + self.write_mib_per_s,
+            ("reads", _) => self.read_iops,
+            ("writes", _) => self.write_iops,
+            _ => self.iops,
+        };
+        words::limits(limits).into_iter().map(move |(name, limit, unit)| {
+            (format!("{name} {} {unit}", Value::figure(limit)), used(name, unit) / limit)
+        })
+    }
+}
+
 /// The limit with the highest use, and its share. The volume's published curve is one of the limits.
 pub(super) fn closest_limit(
     volume: Option<&VolumeFacts>,
@@ -91,17 +119,14 @@ pub(super) fn closest_limit(
     let seconds = seconds_of(side, one);
     let mib = |bytes: u64| bytes as f64 / seconds / f64::from(1 << 20);
     // The server counts operations of all kinds together; their shares are those of the generator.
-    let used = |name: &str, unit: &str| match (name, unit) {
-        ("reads", "MiB/s") => mib(side.read_bytes),
-        ("writes", "MiB/s") => mib(side.write_bytes),
-        (_, "MiB/s") => mib(side.read_bytes + side.write_bytes),
-        ("reads", _) => one.ops(Some(Read)) as f64 / one.seconds,
-        ("writes", _) => one.ops(Some(Write)) as f64 / one.seconds,
-        _ => side.ops as f64 / seconds,
+    let used = Used {
+        read_mib_per_s: mib(side.read_bytes),
+        write_mib_per_s: mib(side.write_bytes),
+        read_iops: one.ops(Some(Read)) as f64 / one.seconds,
+        write_iops: one.ops(Some(Write)) as f64 / one.seconds,
+        iops: side.ops as f64 / seconds,
     };
-    let shares = words::limits(&side.limits).into_iter().map(|(name, limit, unit)| {
-        (format!("{name} {} {unit}", Value::figure(limit)), used(name, unit) / limit)
-    });
+    let shares = used.shares(&side.limits);
     let curve = volume.and_then(|volume| curve_use(volume, side, seconds));
     shares.chain(curve).max_by(|a, b| a.1.total_cmp(&b.1))
 }

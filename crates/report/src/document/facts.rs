@@ -243,15 +243,11 @@ fn calls(run: &Run, series: &Series) -> String {
     let one = |sizes: &u64| {
         let size = (*sizes).min(max);
         match block.div_ceil(size.max(1)) {
-            1 => format!("{} and an operation is one call", show_size(size)),
-            calls => format!(
-                "{} (rsize=wsize={size}), an operation of {} is {calls} calls",
-                show_size(size),
-                show_size(block)
-            ),
+            1 => format!("one for each operation of {}", show_size(block)),
+            calls => format!("{calls} for each operation of {} (rsize=wsize={size})", show_size(block)),
         }
     };
-    format!("of up to {}", joined(&sizes, one))
+    joined(&sizes, one)
 }
 
 /// The actual working set, and that of the scenario if the scenario's is larger.

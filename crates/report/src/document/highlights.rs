@@ -15,13 +15,13 @@ pub(super) fn of_run(run: &Run) -> Vec<Fact> {
     let numbered = run.scenario.series.iter().enumerate();
     let of_series = |(index, series): (usize, &Series)| {
         let cells: Vec<&Cell> = run.cells_of(index).collect();
-        (!cells.is_empty()).then(|| (series.name.clone(), line(run, series, &cells)))
+        (!cells.is_empty()).then(|| (series.name.clone(), of_series(run, series, &cells)))
     };
     let series = std::iter::once(("Measured".to_owned(), target(run))).chain(numbered.filter_map(of_series));
     series.chain(pairs::highlights(run)).collect()
 }
 
-fn target(run: &Run) -> String {
+pub(super) fn target(run: &Run) -> String {
     let target = &run.target.target;
     run.target.volume.as_ref().map_or_else(
         || target.clone(),
@@ -29,21 +29,31 @@ fn target(run: &Run) -> String {
     )
 }
 
-fn line(run: &Run, series: &Series, cells: &[&Cell]) -> String {
-    let mut parts = if series.work == Work::EdaBlend {
+/// Empty without cells.
+pub(super) fn of_series(run: &Run, series: &Series, cells: &[&Cell]) -> String {
+    if cells.is_empty() {
+        return String::new();
+    }
+    let mut parts = vec![reached(series, cells)];
+    parts.extend(series.rate.map(|rate| format!("{} operations a second requested", Value::figure(rate))));
+    parts.extend(closest_limit(run, cells).map(|(text, _)| text));
+    parts.extend(caveats(cells));
+    parts.join("; ")
+}
+
+/// The rates alone.
+pub(super) fn reached(series: &Series, cells: &[&Cell]) -> String {
+    let parts = if series.work == Work::EdaBlend {
         let headline = |(group, curve): &(Group<'_>, Curve)| {
             let name = if group.name.is_empty() { String::new() } else { format!("{}: ", group.name) };
             format!("{name}{}", eda::headline(curve))
         };
-        eda::curves(series, cells).iter().map(headline).collect()
+        eda::curves(series, cells).iter().map(headline).collect::<Vec<_>>()
     } else if series.work == Work::Metadata {
         vec![metadata::highlight(cells, &Axis::varying(series, cells))]
     } else {
         vec![rates(series, cells)]
     };
-    parts.extend(series.rate.map(|rate| format!("{} operations a second requested", Value::figure(rate))));
-    parts.extend(limit(run, cells));
-    parts.extend(caveats(cells));
     parts.join("; ")
 }
 
@@ -54,7 +64,12 @@ fn rates(series: &Series, cells: &[&Cell]) -> String {
         let valid = cells.iter().filter(|cell| cell.has_result());
         let cell = valid.max_by(|a, b| rate(a).total_cmp(&rate(b))).filter(|cell| rate(cell) > 0.0)?;
         let form = Form::of(series, &cell.point);
-        let at = axes::name(&cell.point, &varying);
+        // Most reads are at pure reads, most writes at pure writes: only another mix is news.
+        let pure = if direction == Direction::Read { 100 } else { 0 };
+        let is_pure = cell.point.read_percent == pure;
+        let shown: Vec<Axis> =
+            varying.iter().copied().filter(|axis| *axis != Axis::Mix || !is_pure).collect();
+        let at = axes::name(&cell.point, &shown);
         let at = if at.is_empty() { at } else { format!(" ({at})") };
         Some(format!("{word} {} {}{at}", Value::figure(rate(&cell)), form.unit()))
     };
@@ -63,14 +78,20 @@ fn rates(series: &Series, cells: &[&Cell]) -> String {
     if both.is_empty() { "no result".to_owned() } else { both.join(", ") }
 }
 
-fn limit(run: &Run, cells: &[&Cell]) -> Option<String> {
+/// The limit with the highest use, and its share.
+pub(super) fn closest_limit(run: &Run, cells: &[&Cell]) -> Option<(String, f64)> {
     let measured = cells.iter().flat_map(|cell| &cell.measurements).filter(|one| one.is_valid());
     let closest =
         |one: &Measurement| details::closest_limit(run.target.volume.as_ref(), one.server.as_ref()?, one);
     let (name, share) = measured.filter_map(closest).max_by(|a, b| a.1.total_cmp(&b.1))?;
+    Some((use_of(&name, share), share))
+}
+
+/// A used share of a limit in words.
+pub(super) fn use_of(name: &str, share: f64) -> String {
     let percent = format!("{:.0}\u{a0}%", share * 100.0);
     let is_curve = name.starts_with("its curve");
-    Some(if is_curve { format!("{percent} of {name}") } else { format!("{percent} of the limit on {name}") })
+    if is_curve { format!("{percent} of {name}") } else { format!("{percent} of the limit on {name}") }
 }
 
 fn caveats(cells: &[&Cell]) -> Vec<String> {

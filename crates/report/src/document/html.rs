@@ -5,13 +5,25 @@ use std::fmt::Write as _;
 use super::content::{Report, Section};
 use super::facts::Fact;
 use super::plot::Plot;
-use super::plot::svg::{STYLE, escape};
+use super::plot::svg::{COLOR_STYLE, HATCHES, PLOT_STYLE, escape};
 use super::table::{RowKind, Table, Value};
 
 pub fn html(reports: &[Report]) -> String {
-    let title = reports.iter().map(|report| report.title.as_str()).collect::<Vec<_>>().join("; ");
+    let title = reports.iter().map(Report::heading).collect::<Vec<_>>().join("; ");
     let bodies = reports.iter().enumerate().map(|(index, report)| report_html(report, &format!("r{index}")));
-    page(&title, &bodies.collect::<String>())
+    page(&title, &(runs(reports) + &bodies.collect::<String>()))
+}
+
+/// Links to each of several reports.
+fn runs(reports: &[Report]) -> String {
+    if reports.len() < 2 {
+        return String::new();
+    }
+    let link = |(index, report): (usize, &Report)| {
+        format!("<li><a href=\"#r{index}\">{}</a></li>\n", escape(&report.heading()))
+    };
+    let links: String = reports.iter().enumerate().map(link).collect();
+    format!("<nav class=\"runs\" aria-label=\"Runs\">\n<ul>\n{links}</ul>\n</nav>\n")
 }
 
 pub(super) fn page(title: &str, bodies: &str) -> String {
@@ -19,13 +31,12 @@ pub(super) fn page(title: &str, bodies: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{}</title>\n<style>\n{STYLE}</style>\n{HATCHES}\n{bodies}</html>\n",
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{}</title>\n<style>\n{COLOR_STYLE}{STYLE}{PLOT_STYLE}</style>\n{HATCHES}\n{bodies}</html>\n",
         escape(title)
     )
 }
 
-/// Fill patterns of hollow bars, one for each color.
-const HATCHES: &str = include_str!("hatches.svg");
+const STYLE: &str = include_str!("style.css");
 
 const SENTENCE: usize = 20;
 
@@ -33,30 +44,26 @@ const SENTENCE: usize = 20;
 fn report_html(report: &Report, prefix: &str) -> String {
     let mut text = format!(
         "<main class=\"report\">\n<h1 id=\"{prefix}\">{}</h1>\n{}<div class=\"body\">\n",
-        escape(&report.title),
+        escape(&report.heading()),
         contents(report, prefix)
     );
-    for stamp in &report.stamps {
+    text.push_str(&lead(report));
+    text.push_str(&folded_list("doubts", "Doubts", &report.caveats));
+    text.push_str(&folded_list("", "Made smaller or shorter", &report.scaled));
+    if report.highlights.len() > 1 {
         // Writing to a string does not fail.
-        let _ = writeln!(text, "<p class=\"stamp\">{}</p>", escape(stamp));
-    }
-    if !report.highlights.is_empty() {
         let _ =
-            writeln!(text, "<div class=\"short\">\n<h3>In short</h3>\n{}</div>", facts(&report.highlights));
+            writeln!(text, "<div class=\"short\">\n<h3>All series</h3>\n{}</div>", facts(&report.highlights));
     }
-    text.push_str(&list("doubts", "Doubts", &report.caveats));
-    text.push_str(&list("doubts", "Reduced from the scenario or the method", &report.scaled));
-    if !report.about.is_empty() {
-        let _ = writeln!(text, "<p>{}</p>", escape(&report.about));
-    }
-    let _ = writeln!(
-        text,
-        "<details open class=\"setup\">\n<summary>Set-up: target, volume, clients</summary>\n{}</details>",
-        facts(&report.facts)
-    );
+    let about =
+        if report.about.is_empty() { String::new() } else { format!("<p>{}</p>\n", escape(&report.about)) };
+    let setup = format!("{about}<div class=\"setup\">{}</div>", facts(&report.facts));
+    text.push_str(&details("Set-up: scenario, target, volume, clients", setup));
     text.push_str(&figures(&report.plots));
+    let is_short = report.sections.len() < 3;
     for (index, one) in report.sections.iter().enumerate() {
-        text.push_str(&section(one, &format!("{prefix}s{index}")));
+        let is_lead = report.sections.len() == 1;
+        text.push_str(&section(one, &format!("{prefix}s{index}"), is_short, is_lead));
     }
     text.push_str(&details("Environment", report.details.iter().map(table).collect()));
     if !report.scenario.is_empty() {
@@ -64,6 +71,32 @@ fn report_html(report: &Report, prefix: &str) -> String {
         text.push_str(&details("The scenario as a file, to be run again", file));
     }
     text.push_str("</div>\n</main>\n");
+    text
+}
+
+/// The first screen: result, limit, doubts in one line each, and a plot.
+fn lead(report: &Report) -> String {
+    let mut text = String::from("<div class=\"lead\">\n");
+    if let Some(verdict) = &report.verdict {
+        let class = if verdict.is_met { "pass" } else { "fail" };
+        let _ = writeln!(text, "<p class=\"verdict {class}\">{}</p>", escape(&verdict.summary));
+        let points: String =
+            verdict.points.iter().map(|line| format!("<li>{}</li>\n", escape(line))).collect();
+        text.push_str(&folded(
+            "Asked and delivered",
+            verdict.points.len() < 6,
+            format!("<ul>\n{points}</ul>\n"),
+        ));
+    }
+    let lines = [("result", &report.lead.result), ("limit", &report.lead.limit)];
+    for (class, line) in lines.into_iter().filter(|(_, line)| !line.is_empty()) {
+        let _ = writeln!(text, "<p class=\"{class}\">{}</p>", escape(line));
+    }
+    for stamp in &report.stamps {
+        let _ = writeln!(text, "<p class=\"stamp\">{}</p>", escape(stamp));
+    }
+    text.push_str(&report.lead.plot.as_ref().map_or_else(String::new, plot));
+    text.push_str("</div>\n");
     text
 }
 
@@ -87,21 +120,58 @@ fn figures(plots: &[Plot]) -> String {
     format!("<div class=\"figures\">\n{}</div>\n", plots.iter().map(plot).collect::<String>())
 }
 
-fn section(section: &Section, id: &str) -> String {
+/// A result and a plot, all else folded. `is_open` leaves the tables unfolded, `is_lead` leaves out the plot that the
+/// report begins with.
+fn section(section: &Section, id: &str, is_open: bool, is_lead: bool) -> String {
     let mut text = format!("<section>\n<h2 id=\"{id}\">{}</h2>\n", escape(&section.title));
-    let _ = writeln!(text, "<div class=\"setup\">{}</div>", facts(&section.facts));
-    section.tables.iter().for_each(|one| text.push_str(&table(one)));
-    text.push_str(&list("doubts", "Doubts", &section.caveats));
-    text.push_str(&figures(&section.plots));
-    text.push_str(&list("cited", "Published", &section.citations));
-    let tables = section.details.iter().map(table);
-    let plots = figures(&section.detail_plots);
-    text.push_str(&details(
-        "Details: the server, the search, the load, each second",
-        tables.chain([plots]).collect(),
-    ));
+    if !section.result.is_empty() {
+        let _ = writeln!(text, "<p class=\"reached\">{}.</p>", escape(&capitalized(&section.result)));
+    }
+    let (first, others) = section.plots.split_at(section.plots.len().min(1));
+    if !is_lead {
+        text.push_str(&figures(first));
+    }
+    let tables: String = section.tables.iter().map(table).collect();
+    text.push_str(&folded("Figures", is_open, tables));
+    let mut more = figures(others);
+    if !section.facts.is_empty() {
+        let _ = writeln!(more, "<div class=\"setup\"><h3>Set-up</h3>{}</div>", facts(&section.facts));
+    }
+    more.push_str(&list("doubts", "Doubts", &section.caveats));
+    more.push_str(&list("cited", "Published", &section.citations));
+    section.details.iter().for_each(|one| more.push_str(&table(one)));
+    more.push_str(&figures(&section.detail_plots));
+    text.push_str(&details(&summary(section), more));
     text.push_str("</section>\n");
     text
+}
+
+fn capitalized(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+fn summary(section: &Section) -> String {
+    let doubts = match section.caveats.len() {
+        0 => String::new(),
+        1 => ", 1 doubt".to_owned(),
+        several => format!(", {several} doubts"),
+    };
+    format!("Latencies, set-up{doubts}, sources, server, each second")
+}
+
+fn folded_list(class: &str, title: &str, lines: &[String]) -> String {
+    if lines.is_empty() {
+        return String::new();
+    }
+    let all: String = lines.iter().map(|line| format!("<li>{}</li>\n", escape(line))).collect();
+    let summary = format!("{title} ({})", lines.len());
+    details(&summary, format!("<ul class=\"{class}\">\n{all}</ul>\n"))
+}
+
+fn folded(summary: &str, is_open: bool, content: String) -> String {
+    let folded = details(summary, content);
+    if is_open { folded.replacen("<details>", "<details open>", 1) } else { folded }
 }
 
 pub(super) fn details(summary: &str, content: String) -> String {

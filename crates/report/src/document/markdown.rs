@@ -11,10 +11,14 @@ pub fn markdown(reports: &[Report]) -> String {
 }
 
 fn report_markdown(report: &Report) -> String {
-    let mut text = format!("# {}\n", escape_markdown(&report.title));
+    let mut text = format!("# {}\n", escape_markdown(&report.heading()));
     for stamp in &report.stamps {
         // Writing to a string does not fail.
         let _ = write!(text, "\n**{}**\n", escape_markdown(stamp));
+    }
+    if let Some(verdict) = &report.verdict {
+        let _ = write!(text, "\n**{}**\n", escape_markdown(&verdict.summary));
+        text.push_str(&list("Asked and delivered", &verdict.points));
     }
     if !report.highlights.is_empty() {
         let _ = write!(text, "\nIn short:\n{}", facts(&report.highlights));

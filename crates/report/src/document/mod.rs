@@ -7,6 +7,7 @@
 pub(crate) mod axes;
 mod build;
 mod cases;
+mod ceilings;
 mod cells;
 mod columns;
 mod content;
@@ -16,12 +17,16 @@ mod details;
 mod eda;
 mod facts;
 mod figures;
+mod files;
 pub mod fio;
 mod highlights;
 mod html;
+mod judged;
+mod lead;
 mod maps;
 mod markdown;
 mod metadata;
+mod overlay;
 pub mod page;
 mod pairs;
 pub mod plot;
@@ -35,12 +40,16 @@ pub mod table;
 pub mod words;
 
 pub use cases::cases;
-pub use content::{Report, Section};
+pub use content::{Judged, Lead, Report, Section};
 pub use csv::csv;
+pub use details::Used;
 pub use facts::Fact;
+pub use files::{File, csv_files, svg_files};
 pub use html::html;
+pub use lead::limit_reached;
 pub use markdown::markdown;
 pub(crate) use markdown::table as markdown_table;
+pub use overlay::{NamedRun, side_by_side};
 
 #[cfg(test)]
 mod tests;

@@ -8,7 +8,7 @@ use super::content::Section;
 use super::facts::Fact;
 use super::plot::{self, COLORS, Chart, Line, Lines, Plot};
 use super::table::{Row, RowKind, Table, Value};
-use super::{curve_pairs, plots, published};
+use super::{ceilings, curve_pairs, plots, published};
 use crate::result::{Cell, Run};
 use crate::scenario::{Cache, Compared, Pair, Point, Series, Work};
 
@@ -30,18 +30,19 @@ pub(super) fn sections(run: &Run) -> Vec<Section> {
 }
 
 pub(super) fn highlights(run: &Run) -> Vec<Fact> {
-    let line = |pair: &Pair| {
-        let all = sides(run, pair)?;
-        let sides_found = if is_curve(&all.sides) {
-            curve_pairs::highlight(&all.sides)
-        } else {
-            let groups = groups(&all);
-            let ratios = groups.iter().flat_map(|group| group.ratios(group.sides.len() - 1));
-            range(&all.sides, &ratios.collect::<Vec<_>>())
-        };
-        sides_found.map(|text| (pair.name.clone(), text))
+    run.scenario.pairs.iter().filter_map(|pair| highlight(run, pair)).collect()
+}
+
+fn highlight(run: &Run, pair: &Pair) -> Option<Fact> {
+    let all = sides(run, pair)?;
+    let sides_found = if is_curve(&all.sides) {
+        curve_pairs::highlight(&all.sides)
+    } else {
+        let groups = groups(&all);
+        let ratios = groups.iter().flat_map(|group| group.ratios(group.sides.len() - 1));
+        range(&all.sides, &ratios.collect::<Vec<_>>())
     };
-    run.scenario.pairs.iter().filter_map(line).collect()
+    sides_found.map(|text| (pair.name.clone(), text))
 }
 
 fn range(sides: &[Side<'_>], ratios: &[f64]) -> Option<String> {
@@ -56,6 +57,7 @@ fn section(run: &Run, pair: &Pair) -> Option<Section> {
     let note = Some(pair.note.trim().to_owned()).filter(|note| !note.is_empty());
     let mut section = Section {
         title: pair.name.clone(),
+        result: highlight(run, pair).map_or_else(String::new, |(_, text)| text),
         facts: note.map(|note| ("Note".to_owned(), note)).into_iter().collect(),
         tables: Vec::new(),
         plots: Vec::new(),
@@ -71,7 +73,7 @@ fn section(run: &Run, pair: &Pair) -> Option<Section> {
         for group in groups(&all).iter().filter(|group| !group.columns().is_empty()) {
             section.facts.extend(group.crossings());
             section.tables.push(group.table(pair));
-            section.plots.extend(group.plots());
+            section.plots.extend(group.plots(run));
         }
     }
     Some(section)
@@ -258,7 +260,15 @@ impl<'a> Group<'a> {
         table
     }
 
-    fn plots(&self) -> Vec<Plot> {
+    /// The volume's limit, if it is the same for all cells.
+    fn limit(&self, run: &Run) -> Option<(f64, String)> {
+        let series = self.sides.first()?.cells.first()?.0;
+        let cells: Vec<&Cell> =
+            self.sides.iter().flat_map(|side| &side.cells).map(|(_, cell)| *cell).collect();
+        ceilings::of_all(run, series, &cells, self.form())
+    }
+
+    fn plots(&self, run: &Run) -> Vec<Plot> {
         let is_number = matches!(
             self.across,
             Axis::Mix | Axis::Depth | Axis::Clients | Axis::Connections | Axis::Block | Axis::Directories
@@ -274,10 +284,11 @@ impl<'a> Group<'a> {
         rates.extend(published.into_iter().filter(|line| several && !line.points.is_empty()));
         let is_published = rates.iter().any(|line| line.ideal);
         let note = if is_published { "Dashed: straight lines between the page's figures." } else { "" };
-        let mut plots = vec![self.plot("Rate", note, self.form().unit(), rates)];
+        let limit = self.limit(run);
+        let mut plots = vec![self.plot("Rate", note, self.form().unit(), rates, limit)];
         if self.across == Axis::Depth {
             let means = self.lines(false, &|of| Some(of.1.summary.latency.mean_ms));
-            plots.push(self.plot("Latency", "Means.", "ms", means));
+            plots.push(self.plot("Latency", "Means.", "ms", means, None));
         }
         plots
     }
@@ -293,7 +304,14 @@ impl<'a> Group<'a> {
         self.sides.iter().enumerate().map(line).collect()
     }
 
-    fn plot(&self, title: &str, note: &str, unit: &str, lines: Vec<Line>) -> Plot {
+    fn plot(
+        &self,
+        title: &str,
+        note: &str,
+        unit: &str,
+        lines: Vec<Line>,
+        limit: Option<(f64, String)>,
+    ) -> Plot {
         let x = if self.across == Axis::Mix {
             plot::Axis::new("reads, %")
         } else {
@@ -308,7 +326,8 @@ impl<'a> Group<'a> {
             ticks.sort_by(|a, b| a.0.total_cmp(&b.0));
             plot::Axis { ticks, ..plot::Axis::logarithmic(self.across.heading()) }
         };
-        let chart = Lines { x, y: plot::Axis::new(unit), lines, ..Lines::default() };
+        let levels = limit.into_iter().collect();
+        let chart = Lines { x, y: plot::Axis::new(unit), lines, levels, ..Lines::default() };
         Plot { title: plots::titled(title, &self.name), note: note.to_owned(), chart: Chart::Lines(chart) }
     }
 

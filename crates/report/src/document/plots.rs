@@ -3,12 +3,13 @@
 use envelope::{Direction, Figure, Unit};
 
 use super::axes::{self, Axis, Form, Group};
-use super::plot::{self, Bars, COLORS, Chart, Line, Lines, Part, Plot, Stack};
+use super::ceilings::{self, Drawn};
+use super::plot::{self, Bars, COLORS, Ceiling, Chart, Line, Lines, Part, Plot, Stack};
 use super::table::Value;
 use super::{figures, published};
 use crate::curve::{Curve, CurvePoint, MEAN_MAX_MS, Time};
 use crate::result::{Cell, Latency, Measurement, Run};
-use crate::scenario::Series;
+use crate::scenario::{Series, Work};
 
 const READ: usize = 0;
 const WRITE: usize = 1;
@@ -39,9 +40,9 @@ fn of_latencies(points: &[(f64, Latency)]) -> Vec<Line> {
     SHOWN.iter().enumerate().map(line).collect()
 }
 
-/// Bars of reads and writes at each mix, beside the published ones. Published bars add a second plot, which
-/// shows each bar as a share of its own maximum: forms are comparable despite different rates.
-pub(super) fn mixes(run: &Run, series: &Series, group: &Group<'_>) -> Vec<Plot> {
+/// Bars of reads and writes at each value of `axis`, beside the published ones. Published bars over mixes add a second
+/// plot, which shows each bar as a share of its own maximum: forms are comparable despite different rates.
+pub(super) fn rates(run: &Run, series: &Series, group: &Group<'_>, axis: Axis) -> Vec<Plot> {
     let cells = &group.cells;
     let form = cells.first().map_or(Form::Mib, |cell| Form::of(series, &cell.point));
     let part = |name: &str, color, direction| Part {
@@ -49,27 +50,63 @@ pub(super) fn mixes(run: &Run, series: &Series, group: &Group<'_>) -> Vec<Plot> 
         color,
         values: cells.iter().map(|cell| cell.has_result().then(|| form.rate(cell, direction))).collect(),
     };
-    let own = vec![part("Read", READ, Direction::Read), part("Write", WRITE, Direction::Write)];
+    let own = match series.work {
+        Work::Transfers => {
+            vec![part("Read", READ, Direction::Read), part("Write", WRITE, Direction::Write)]
+        }
+        Work::OpenRead | Work::Metadata | Work::EdaBlend => {
+            vec![part("Operations", READ, Direction::Total)]
+        }
+    };
     let mut stacks = vec![Stack { published: false, parts: own }];
     for (one, name) in published::short_names(series) {
         let figures: Vec<Vec<Figure>> =
             cells.iter().map(|cell| published::at(one, series, &cell.point)).collect();
         stacks.extend(published_stack(&name, form, &figures));
     }
-    let groups = cells.iter().map(|cell| Axis::Mix.value(&cell.point)).collect();
-    let bars =
-        Bars { unit: form.unit().to_owned(), groups, stacks, totals: true, levels: limits(run, form, cells) };
-    let relative = (bars.stacks.len() > 1).then(|| relative(&bars));
-    let note = "Read/write %. Filled: measured; hollow: published.";
-    let plot = |title: &str, note: &str, bars: Bars| Plot {
+    let groups = cells.iter().map(|cell| axis.value(&cell.point)).collect();
+    let Drawn { ceiling, note: above } = ceilings::of_cells(run, series, cells, form);
+    let ceilings = ceiling.into_iter().collect();
+    let mut bars = Bars { unit: form.unit().to_owned(), groups, stacks, totals: true, ceilings };
+    let relative = (axis == Axis::Mix && bars.stacks.len() > 1).then(|| relative(&bars));
+    let heading = axis.heading();
+    let note = match (bars.stacks.len(), published_above(&bars)) {
+        (1, _) => format!("{heading}."),
+        (_, None) => format!("{heading}. Filled: measured; hollow: published."),
+        (_, Some(max)) => {
+            bars.stacks.truncate(1);
+            let max = Value::figure(max);
+            format!("{heading}. The published figures reach {max} {} and are in the table.", form.unit())
+        }
+    };
+    let plot = |title: &str, note: String, bars: Bars| Plot {
         title: titled(title, &group.name),
-        note: note.to_owned(),
+        note,
         chart: Chart::Bars(bars),
     };
-    let title = "Rates by mix";
-    let Some(relative) = relative else { return vec![plot(title, "Read/write %.", bars)] };
-    let own = "Read/write %. Each in percent of its own largest: its form, whatever its height.";
-    vec![plot(title, note, bars), plot("The same, each relative to its own largest", own, relative)]
+    let title = if axis == Axis::Mix {
+        "Rates by mix".to_owned()
+    } else {
+        format!("Rates by {}", heading.to_lowercase())
+    };
+    let mut plots = vec![plot(&title, ceilings::noted(&note, &above), bars)];
+    let own = "Read/write %. Each in percent of its own largest: its form, whatever its height.".to_owned();
+    plots.extend(relative.map(|bars| plot("The same, each relative to its own largest", own, bars)));
+    plots
+}
+
+/// The largest published bar, if it would flatten the measured ones.
+fn published_above(bars: &Bars) -> Option<f64> {
+    const FAR: f64 = 5.0;
+    let total =
+        |stack: &Stack, group: usize| stack.parts.iter().filter_map(|part| part.values[group]).sum::<f64>();
+    let max = |published: bool| {
+        let stacks = bars.stacks.iter().filter(|stack| stack.published == published);
+        let totals = stacks.flat_map(|stack| (0..bars.groups.len()).map(|group| total(stack, group)));
+        totals.fold(0.0, f64::max)
+    };
+    let (own, page) = (max(false), max(true));
+    (own > 0.0 && page > FAR * own).then_some(page)
 }
 
 fn relative(bars: &Bars) -> Bars {
@@ -81,23 +118,7 @@ fn relative(bars: &Bars) -> Bars {
         Stack { published: stack.published, parts: stack.parts.iter().map(part).collect() }
     };
     let stacks = bars.stacks.iter().map(stack).collect();
-    Bars { unit: "%".to_owned(), groups: bars.groups.clone(), stacks, totals: true, levels: Vec::new() }
-}
-
-/// The volume's limit of reads and writes together, unless it is so high that it would flatten the bars.
-fn limits(run: &Run, form: Form, cells: &[&Cell]) -> Vec<(f64, String)> {
-    const FAR: f64 = 3.0;
-    let Some(volume) = &run.target.volume else { return Vec::new() };
-    let limit = match form {
-        Form::Iops => volume.limits.iops.map(|iops| iops as f64),
-        Form::Mib => volume.limits.bytes_per_s.map(|bytes| bytes as f64 / f64::from(1 << 20)),
-    };
-    let max = cells.iter().map(|cell| form.rate(cell, Direction::Total)).fold(0.0, f64::max);
-    limit
-        .filter(|&limit| limit <= FAR * max)
-        .map(|limit| (limit, format!("the volume's limit, {} {}", Value::figure(limit), form.unit())))
-        .into_iter()
-        .collect()
+    Bars { unit: "%".to_owned(), groups: bars.groups.clone(), stacks, totals: true, ceilings: Vec::new() }
 }
 
 /// A total stands for reads and writes that are not published separately. `None` without figures in this
@@ -132,12 +153,12 @@ fn in_form(form: Form, figure: &Figure) -> Option<f64> {
 }
 
 /// Latency over throughput on the way to the peak. Needs a searched depth.
-pub(super) fn searches(series: &Series, cells: &[&Cell], varying: &[Axis]) -> Vec<Plot> {
+pub(super) fn searches(run: &Run, series: &Series, cells: &[&Cell], varying: &[Axis]) -> Vec<Plot> {
     let searched = cells.iter().filter(|cell| cell.search.len() > 1);
-    searched.map(|cell| search(series, cell, varying)).collect()
+    searched.map(|cell| search(run, series, cell, varying)).collect()
 }
 
-fn search(series: &Series, cell: &Cell, varying: &[Axis]) -> Plot {
+fn search(run: &Run, series: &Series, cell: &Cell, varying: &[Axis]) -> Plot {
     let form = Form::of(series, &cell.point);
     let mut probes: Vec<(f64, Latency)> = cell
         .search
@@ -148,15 +169,16 @@ fn search(series: &Series, cell: &Cell, varying: &[Axis]) -> Plot {
     let depths: Vec<String> = cell.search.iter().map(|probe| probe.depth.to_string()).collect();
     let note = format!("{} calls in flight of each job; {} chosen", depths.join(", "), cell.point.depth);
     let title = titled("Latency against throughput", &axes::name(&cell.point, varying));
-    lines(title, &note, throughput(form, of_latencies(&probes)))
+    let limit = ceilings::of_all(run, series, &[cell], form);
+    lines(title, &note, throughput(form, of_latencies(&probes), limit))
 }
 
-fn throughput(form: Form, lines: Vec<Line>) -> Lines {
+fn throughput(form: Form, lines: Vec<Line>, limit: Option<(f64, String)>) -> Lines {
     let x = plot::Axis::new(form.unit());
-    Lines { x, y: plot::Axis::new("ms"), lines, ..Lines::default() }
+    Lines { x, y: plot::Axis::new("ms"), lines, uprights: limit.into_iter().collect(), ..Lines::default() }
 }
 
-pub(super) fn depths(series: &Series, group: &Group<'_>) -> Option<Plot> {
+pub(super) fn depths(run: &Run, series: &Series, group: &Group<'_>) -> Option<Plot> {
     let form = Form::of(series, &group.cells.first()?.point);
     let valid: Vec<&&Cell> = group.cells.iter().filter(|cell| cell.has_result()).collect();
     let points: Vec<(f64, Latency)> =
@@ -164,7 +186,8 @@ pub(super) fn depths(series: &Series, group: &Group<'_>) -> Option<Plot> {
     let depths: Vec<String> = valid.iter().map(|cell| cell.point.depth.to_string()).collect();
     let note = format!("{} calls in flight of each job", depths.join(", "));
     let title = titled("Latency against throughput", &group.name);
-    Some(lines(title, &note, throughput(form, of_latencies(&points))))
+    let limit = ceilings::of_all(run, series, &group.cells, form);
+    Some(lines(title, &note, throughput(form, of_latencies(&points), limit)))
 }
 
 /// Rates over that of the first point. The values of `axis` must be counts.
@@ -207,10 +230,10 @@ fn published_gains(series: &Series, groups: &[Group<'_>]) -> Vec<(f64, String)> 
         .collect()
 }
 
-pub(super) fn clients(series: &Series, group: &Group<'_>, axis: Axis) -> Option<Plot> {
+pub(super) fn clients(run: &Run, series: &Series, group: &Group<'_>, axis: Axis) -> Option<Plot> {
     let form = Form::of(series, &group.cells.first()?.point);
     let several = |cell: &&&Cell| cell.point.clients > 1 && cell.has_result();
-    let cells: Vec<&&Cell> = group.cells.iter().filter(several).collect();
+    let cells: Vec<&Cell> = group.cells.iter().filter(several).copied().collect();
     let rates: Vec<Vec<f64>> = cells
         .iter()
         .map(|cell| figures::of_clients(cell))
@@ -221,7 +244,7 @@ pub(super) fn clients(series: &Series, group: &Group<'_>, axis: Axis) -> Option<
         let values = rates.iter().map(|of| of.get(client).copied()).collect();
         Stack { published: false, parts: vec![Part { name: String::new(), color: READ, values }] }
     };
-    let index = |(cell, rates): (&&&Cell, &Vec<f64>)| {
+    let index = |(cell, rates): (&&Cell, &Vec<f64>)| {
         format!("{} · {:.3}", axis.value(&cell.point), figures::fairness(rates))
     };
     let bars = Bars {
@@ -229,7 +252,7 @@ pub(super) fn clients(series: &Series, group: &Group<'_>, axis: Axis) -> Option<
         groups: cells.iter().zip(&rates).map(index).collect(),
         stacks: (0..max).map(stack).collect(),
         totals: false,
-        levels: Vec::new(),
+        ceilings: ceilings::of_each_client(run, &cells, form).into_iter().collect(),
     };
     let note = format!("A bar a client. {} · Jain's index: 1 if all get the same.", axis.heading());
     Some(Plot { title: titled("Rate of each client", &group.name), note, chart: Chart::Bars(bars) })
@@ -274,11 +297,11 @@ fn digits(percent: f64) -> usize {
     [0, 1, 2].into_iter().find(|&digits| format!("{percent:.digits$}").parse() == Ok(percent)).unwrap_or(2)
 }
 
-pub(super) fn seconds(series: &Series, cells: &[&Cell], varying: &[Axis]) -> Vec<Plot> {
-    cells.iter().filter_map(|cell| of_seconds(series, cell, varying)).collect()
+pub(super) fn seconds(run: &Run, series: &Series, cells: &[&Cell], varying: &[Axis]) -> Vec<Plot> {
+    cells.iter().filter_map(|cell| of_seconds(run, series, cell, varying)).collect()
 }
 
-fn of_seconds(series: &Series, cell: &Cell, varying: &[Axis]) -> Option<Plot> {
+fn of_seconds(run: &Run, series: &Series, cell: &Cell, varying: &[Axis]) -> Option<Plot> {
     let form = Form::of(series, &cell.point);
     let line = |(index, one): (usize, &Measurement)| Line {
         name: format!("repetition {}", index + 1),
@@ -288,9 +311,20 @@ fn of_seconds(series: &Series, cell: &Cell, varying: &[Axis]) -> Option<Plot> {
     };
     let all: Vec<Line> = cell.measurements.iter().enumerate().map(line).collect();
     all.iter().any(|line| line.points.len() > 1).then_some(())?;
-    let chart =
-        Lines { x: plot::Axis::new("s"), y: plot::Axis::new(form.unit()), lines: all, ..Lines::default() };
-    Some(lines(titled("Each second", &axes::name(&cell.point, varying)), "", chart))
+    let (levels, note) = match ceilings::of_cells(run, series, &[cell], form) {
+        Drawn { ceiling: Some(Ceiling { name, values }), note } => {
+            (values.first().copied().flatten().map(|value| (value, name)), note)
+        }
+        Drawn { ceiling: None, note } => (None, note),
+    };
+    let chart = Lines {
+        x: plot::Axis::new("s"),
+        y: plot::Axis::new(form.unit()),
+        lines: all,
+        levels: levels.into_iter().collect(),
+        ..Lines::default()
+    };
+    Some(lines(titled("Each second", &axes::name(&cell.point, varying)), &note, chart))
 }
 
 fn in_seconds(form: Form, measurement: &Measurement) -> Vec<(f64, f64)> {
@@ -306,7 +340,7 @@ fn in_seconds(form: Form, measurement: &Measurement) -> Vec<(f64, f64)> {
     (0..count).map(rate).collect()
 }
 
-pub(super) fn response(name: &str, curve: &Curve) -> Option<Plot> {
+pub(super) fn response(run: &Run, series: &Series, group: &Group<'_>, curve: &Curve) -> Option<Plot> {
     type Figure = fn(&CurvePoint) -> f64;
     const SHOWN: [(&str, Figure); 3] = [
         ("response, mean", |point| point.response.mean_ms),
@@ -319,15 +353,16 @@ pub(super) fn response(name: &str, curve: &Curve) -> Option<Plot> {
         ideal: false,
         points: curve.valid().iter().map(|point| (point.achieved, figure(point))).collect(),
     };
+    let limit = ceilings::of_all(run, series, &group.cells, Form::Iops);
     let knee = curve.knee(Time::Response).map(|knee| (knee, format!("knee, {}", Value::figure(knee))));
     let chart = Lines {
         x: plot::Axis::new("operations reached a second"),
         y: plot::Axis::logarithmic("ms"),
         lines: SHOWN.iter().enumerate().map(line).collect(),
         levels: vec![(MEAN_MAX_MS, format!("{MEAN_MAX_MS} ms"))],
-        uprights: knee.into_iter().collect(),
+        uprights: knee.into_iter().chain(limit).collect(),
         ..Lines::default()
     };
     let note = "Response: from when an operation was to begin. Service: from when it did. Valid points only.";
-    (!curve.valid().is_empty()).then(|| lines(titled("Response time over rate", name), note, chart))
+    (!curve.valid().is_empty()).then(|| lines(titled("Response time over rate", &group.name), note, chart))
 }

@@ -6,10 +6,11 @@ use super::axes::{self, Axis, Form};
 use super::table::{Table, Value};
 use super::{figures, published, words};
 use crate::curve::Curve;
-use crate::result::Cell;
+use crate::result::{Cell, Run};
 use crate::scenario::Series;
 
-pub(super) fn table(title: &str, series: &Series, axes: &[Axis], cells: &[&Cell]) -> Table {
+pub(super) fn table(run: &Run, title: &str, series: &Series, axes: &[Axis], cells: &[&Cell]) -> Table {
+    let unlike = published::unlike_page(run, series);
     let is_scheduled = figures::have_schedule(cells);
     let mut table = Table::new(title, &["Point", "IOPS", "MiB/s"]);
     let service = if is_scheduled { "Service " } else { "" };
@@ -31,7 +32,7 @@ pub(super) fn table(title: &str, series: &Series, axes: &[Axis], cells: &[&Cell]
     let name = |one: &Published| {
         names.iter().find(|(record, _)| record == one).map_or("", |(_, name)| name.as_str())
     };
-    table.head.extend(beside.iter().map(|one| format!("Measured ÷ {}", name(one))));
+    table.head.extend(beside.iter().map(|one| format!("Measured ÷ {}{unlike}", name(one))));
     table.head.push("Doubts".to_owned());
     for cell in cells {
         let latency = &cell.summary.latency;

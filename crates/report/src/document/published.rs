@@ -5,7 +5,7 @@ use envelope::{Bytes, Direction, Figure, Mix, Published, Unit};
 use super::axes::Form;
 use super::table::{Row, RowKind, Value};
 use super::words;
-use crate::result::{Cell, VolumeFacts};
+use crate::result::{Caveat, CaveatKind, Cell, Run};
 use crate::scenario::{Pattern, Point, Series};
 use crate::units::show_size;
 
@@ -77,18 +77,13 @@ pub(super) fn gains(series: &Series, cells: &[&Cell]) -> Option<Row> {
 
 /// One block for each record: its source, its figures, and the ratio of the measured ones. If the volume
 /// follows this curve with a scale, also the ratio to the scaled curve.
-pub(super) fn rows(volume: Option<&VolumeFacts>, series: &Series, cells: &[&Cell]) -> Vec<Row> {
-    let rows = |(one, name): (Published, String)| rows_of(one, &name, volume, series, cells);
+pub(super) fn rows(run: &Run, series: &Series, cells: &[&Cell]) -> Vec<Row> {
+    let rows = |(one, name): (Published, String)| rows_of(one, &name, run, series, cells);
     short_names(series).into_iter().flat_map(rows).collect()
 }
 
-fn rows_of(
-    published: Published,
-    name: &str,
-    volume: Option<&VolumeFacts>,
-    series: &Series,
-    cells: &[&Cell],
-) -> Vec<Row> {
+fn rows_of(published: Published, name: &str, run: &Run, series: &Series, cells: &[&Cell]) -> Vec<Row> {
+    let unlike = unlike_page(run, series);
     let figures: Vec<Vec<Figure>> = cells.iter().map(|cell| at(published, series, &cell.point)).collect();
     let mut kinds: Vec<(Direction, Unit)> = Vec::new();
     // A gain is not a figure of a column and has its own row.
@@ -116,10 +111,10 @@ fn rows_of(
             rows.push(row(label, ratios));
         }
     };
-    ratios("Measured ÷ published".to_owned(), 1.0);
-    let own = volume.filter(|volume| volume.shape.as_deref() == Some(published.name()));
+    ratios(format!("Measured ÷ published{unlike}"), 1.0);
+    let own = run.target.volume.as_ref().filter(|volume| volume.shape.as_deref() == Some(published.name()));
     if let Some(scale) = own.and_then(words::scale) {
-        ratios(format!("Measured ÷ published × {scale}"), scale);
+        ratios(format!("Measured ÷ published × {scale}{unlike}"), scale);
     }
     if !rows.is_empty() {
         let estimate = published.source().estimate().map_or("", |_| ", an estimate of the maximum");
@@ -128,6 +123,19 @@ fn rows_of(
         rows.insert(0, Row { kind: RowKind::Heading, label, cells: vec![Value::Nothing; cells.len()] });
     }
     rows
+}
+
+/// A note for ratios if the load or the volume differs from that of the page; empty otherwise.
+pub(super) fn unlike_page(run: &Run, series: &Series) -> &'static str {
+    let names_other = |text: &str| {
+        let others = run.scenario.series.iter().filter(|one| one.name != series.name);
+        let names = |one: &Series| {
+            text.contains(&format!("({}", one.name)) || text.contains(&format!("; {}", one.name))
+        };
+        others.into_iter().any(names) && !text.contains(&series.name)
+    };
+    let differs = |caveat: &Caveat| caveat.kind == CaveatKind::UnlikePage && !names_other(&caveat.text);
+    if run.caveats.iter().any(differs) { ", unlike the page" } else { "" }
 }
 
 /// Removes rows of zeros, and totals that equal the reads or writes alone.

@@ -117,6 +117,7 @@ impl Sample {
             working_sets: Vec::new(),
             scaled: vec!["working set 6 TiB → 48 GiB: the volume has 60 GiB".to_owned()],
             cells,
+            verdict: None,
             caveats: Vec::new(),
         }
     }

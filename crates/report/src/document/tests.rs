@@ -73,6 +73,7 @@ fn small() -> Run {
         working_sets: Vec::new(),
         scaled: Vec::new(),
         cells,
+        verdict: None,
         caveats: Vec::new(),
     }
 }
@@ -84,7 +85,7 @@ const MARKDOWN: &str = r"# Small
 In short:
 
 - Measured: nfs://h/v
-- 64 KiB sequential: reads up to 5,000 MiB/s (100/0 % read/write), writes up to 2,000 MiB/s (0/100 % read/write); 1 of 5 points without a result; doubtful: variation
+- 64 KiB sequential: reads up to 5,000 MiB/s, writes up to 2,000 MiB/s; 1 of 5 points without a result; doubtful: variation
 
 - Target: nfs://h/v
 - Over: NFSv3, by built-in NFSv3 client
@@ -99,7 +100,7 @@ In short:
 - Load: reads and writes of 64 KiB, sequential; read/write % 100/0, 75/25, 50/50, 25/75, 0/100
 - Clients: 6 clients with 16 connections each (nconnect)
 - Jobs: 8 of each client, 4 calls in flight each, searched for
-- Calls: of up to 64 KiB and an operation is one call
+- Calls: one for each operation of 64 KiB
 - Working set: unknown; requested: 1 TiB
 - Server's cache: as found
 - Writes: data and attributes safe when answered
@@ -427,7 +428,7 @@ fn facts_show_setup_of_run() {
     let fact = |name: &str| facts.iter().find(|(label, _)| label == name).unwrap().1.as_str();
     assert_eq!(fact("Clients"), "1 client with 1, 2, 4, 8, 16 connections (nconnect)");
     assert_eq!(fact("Jobs"), "8 of each client, 16 calls in flight each, searched for");
-    assert_eq!(fact("Calls"), "of up to 64 KiB (rsize=wsize=65536), an operation of 256 KiB is 4 calls");
+    assert_eq!(fact("Calls"), "4 for each operation of 256 KiB (rsize=wsize=65536)");
     assert_eq!(fact("Working set"), "64 MiB instead of 1 TiB");
     let eda = Report::of(&sample::eda()).sections[0].facts.clone();
     assert!(eda.iter().all(|(_, value)| !value.contains("% read/write")), "{eda:?}");
@@ -447,6 +448,21 @@ fn unfinished_run_reports_measured_points() {
             check_nesting(&html(&[report]));
         }
     }
+}
+
+#[test]
+fn ratio_says_where_run_is_unlike_page() {
+    let mut run = sample::gcnv();
+    let label = |run: &Run, series: usize| {
+        rows_of(&Report::of(run).sections[series].tables[0], "Measured ÷ published")[0].label.clone()
+    };
+    assert_eq!(label(&run, 0), "Measured ÷ published");
+    let other = run.scenario.series[1].name.clone();
+    run.caveats = vec![Caveat::new(CaveatKind::UnlikePage, format!("another level ({other})"))];
+    assert_eq!(label(&run, 0), "Measured ÷ published", "of the other series");
+    assert_eq!(label(&run, 1), "Measured ÷ published, unlike the page");
+    run.caveats = vec![Caveat::new(CaveatKind::UnlikePage, "another level")];
+    assert_eq!(label(&run, 0), "Measured ÷ published, unlike the page");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! [`Part`] is one generator's share of a measurement.
 
 mod distribution;
+mod verdict;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::scenario::{Point, Preset, Scenario};
 
 pub use distribution::{Distribution, Latency};
+pub use verdict::{Check, CheckedFigure, PointVerdict, Verdict};
 
 pub const FORMAT: &str = "plimsoll-run/1";
 
@@ -49,6 +51,9 @@ pub struct Run {
     pub scaled: Vec<String>,
     /// The points, in the scenario's order.
     pub cells: Vec<Cell>,
+    /// Whether the points meet the targets of the scenario, if it has any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
     /// Caveats about the whole run. Those of one cell are in the cell.
     #[serde(rename = "doubts")]
     pub caveats: Vec<Caveat>,
@@ -460,11 +465,18 @@ impl FromStr for Run {
     type Err = InvalidRun;
 
     fn from_str(text: &str) -> Result<Self, InvalidRun> {
-        let error = |error: serde_json::Error| InvalidRun(format!("not a valid run: {error}"));
+        let error = |error: serde_json::Error| {
+            let (line, text) = (error.line(), error.to_string());
+            let text = text.split(" at line ").next().unwrap_or_default();
+            let place = if line == 0 { String::new() } else { format!("line {line}: ") };
+            InvalidRun(format!("not a result of \"plimsoll bench run\": {place}{text}"))
+        };
         let value: serde_json::Value = serde_json::from_str(text).map_err(error)?;
         let format = value.get("format").and_then(serde_json::Value::as_str).unwrap_or("none");
         if format != FORMAT {
-            let error = format!("its format is \"{format}\", not \"{FORMAT}\" of `plimsoll bench run`");
+            let error = format!(
+                "not a result of \"plimsoll bench run\": the format is \"{format}\", not \"{FORMAT}\""
+            );
             return Err(InvalidRun(error));
         }
         serde_json::from_value(value).map_err(error)
@@ -607,6 +619,13 @@ impl Summary {
             write_latency: latency(write),
             latency: latency(None),
         }
+    }
+}
+
+impl Cell {
+    pub fn has_result(&self) -> bool {
+        let voided = self.caveats.iter().any(|caveat| caveat.kind == CaveatKind::Void);
+        !voided && self.measurements.iter().any(Measurement::is_valid)
     }
 }
 

@@ -7,7 +7,7 @@ use super::limits::{
     BLOCK_MAX, BLOCK_UNIT, CLIENTS_MAX, CONNECTIONS_MAX, CONNECTIONS_TOTAL_MAX, DEPTH_MAX, DIRECTORIES_MAX,
     EDA_UNIT, FILES_MAX, JOB_SETS_MAX, RATES, SPACE_MAX,
 };
-use super::{Cache, Depth, Pattern, Scenario, Search, Series, Work};
+use super::{Cache, Depth, Pattern, Scenario, Search, Series, Targets, Work};
 use crate::units::show_size;
 
 impl Scenario {
@@ -50,6 +50,7 @@ impl Series {
         self.check_sizes()?;
         self.check_work()?;
         self.check_rate()?;
+        self.check_targets()?;
         self.check_combinations()?;
         match self.published.iter().find(|name| !is_published(name)) {
             Some(name) => {
@@ -175,6 +176,29 @@ impl Series {
                 \"search\" to find; write how many may be in flight at most, like depths = [16]"
                     .to_owned())
             }
+        }
+    }
+
+    fn check_targets(&self) -> Result<(), String> {
+        let Some(targets) = &self.targets else { return Ok(()) };
+        let Targets { iops, throughput, latency_ms, latency_p99_ms } = targets;
+        let all = [
+            ("iops", *iops),
+            ("throughput", throughput.map(|bytes| bytes as f64)),
+            ("latency_ms", *latency_ms),
+            ("latency_p99_ms", *latency_p99_ms),
+        ];
+        if all.iter().all(|(_, value)| value.is_none()) {
+            return Err(
+                "targets is empty; allowed are iops, throughput, latency_ms and latency_p99_ms".to_owned()
+            );
+        }
+        let is_wrong = |value: f64| !value.is_finite() || value <= 0.0;
+        match all.into_iter().find(|(_, value)| value.is_some_and(is_wrong)) {
+            Some((key, value)) => {
+                Err(format!("targets.{key} is {}; allowed are numbers above 0", value.unwrap_or_default()))
+            }
+            None => Ok(()),
         }
     }
 

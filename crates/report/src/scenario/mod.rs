@@ -151,6 +151,9 @@ pub struct Series {
     /// the calls in flight.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
+    /// Figures that each point of the series must reach.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub targets: Option<Targets>,
     /// Maximum READ and WRITE on the wire (`rsize`, `wsize`); empty: the size of the operation. For `eda-blend`, the
     /// size that a client's page cache merges sequential operations to.
     #[serde(with = "sizes", skip_serializing_if = "Vec::is_empty")]
@@ -199,6 +202,7 @@ impl Default for Series {
             connections: vec![1],
             depths: Depth::Search(Search::Search),
             rate: None,
+            targets: None,
             transfers: Vec::new(),
             attribute_caches: Vec::new(),
             same_places: Vec::new(),
@@ -212,6 +216,24 @@ impl Default for Series {
             published: Vec::new(),
         }
     }
+}
+
+/// Figures that a point must reach, all of them. Rates and times are those of the whole point.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Targets {
+    /// Operations a second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub iops: Option<f64>,
+    /// Bytes a second. In TOML also `"120MiB"`.
+    #[serde(deserialize_with = "size::optional", skip_serializing_if = "Option::is_none")]
+    pub throughput: Option<u64>,
+    /// Mean of the response time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_ms: Option<f64>,
+    /// 99th percentile of the response time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_p99_ms: Option<f64>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -400,7 +422,7 @@ impl Size {
     fn bytes<E: serde::de::Error>(self) -> Result<u64, E> {
         match self {
             Self::Bytes(bytes) => Ok(bytes),
-            Self::Text(text) => parse_size(&text).map_err(E::custom),
+            Self::Text(text) => parse_size(text.trim_end_matches("/s")).map_err(E::custom),
         }
     }
 }
@@ -414,6 +436,10 @@ mod size {
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
         super::Size::deserialize(deserializer)?.bytes()
+    }
+
+    pub(super) fn optional<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+        Option::<super::Size>::deserialize(deserializer)?.map(super::Size::bytes).transpose()
     }
 }
 

@@ -272,7 +272,7 @@ impl Session {
         let doing = describe_setup(target, bound_by.is_some());
         let reply = self.session_setup(bound_by, &initiator.start())?;
         if reply.header.status != NtStatus::MORE_PROCESSING_REQUIRED {
-            check_admitted(reply, protection, doing)?;
+            reply.succeeded(|| doing)?;
             return Err(Error::Protocol("the server accepts a login before it knows the user".to_owned()));
         }
         let challenge = reply.body::<SessionSetupResponse<'_>>()?.security_buffer.to_vec();
@@ -288,8 +288,7 @@ impl Session {
         let mut draw =
             |bytes: &mut [u8]| bytes.iter_mut().zip(&mut drawn).for_each(|(byte, one)| *byte = one);
         let token = initiator.step(&challenge, identity::FileTime::from_unix(since), &mut draw);
-        let reply =
-            check_admitted(self.session_setup(bound_by, &token.map_err(refused)?)?, protection, doing)?;
+        let reply = self.session_setup(bound_by, &token.map_err(refused)?)?.succeeded(|| doing)?;
         let done: SessionSetupResponse<'_> = reply.body()?;
         if done.session_flags.and(GUEST) != SessionFlags::empty() {
             return Err(Error::Protocol(
@@ -338,7 +337,7 @@ impl Session {
         let path = utf16(&format!("\\\\{}\\{share}", target.host));
         let request = TreeConnectRequest { flags: TreeConnectFlags::empty(), path: Utf16::new(&path)? };
         let reply = self.call(Command::TREE_CONNECT, 0, &request, None)?;
-        let reply = check_admitted(reply, protection, format!("TREE_CONNECT to {share}"))?;
+        let reply = reply.succeeded(|| format!("TREE_CONNECT to {share}"))?;
         let connected: TreeConnectResponse = reply.body()?;
         if connected.share_flags.contains(ShareFlags::ENCRYPT_DATA) {
             check_sealed(protection, "the share")?;
@@ -380,17 +379,6 @@ fn negotiated_signing(
     Err(Error::Unsupported(format!(
         "the server does not know signatures by {wanted:?}, but by {signing:?}: ask for sign=cmac, or for encryption (seal=gcm)"
     )))
-}
-
-/// Fails for an error reply. The error names encryption as a possible cause: servers report its absence as
-/// ACCESS_DENIED.
-fn check_admitted(reply: Reply<'_>, protection: Protection, doing: String) -> Result<Reply<'_>, Error> {
-    if reply.header.status == NtStatus::ACCESS_DENIED && cipher(protection).is_none() {
-        return Err(Error::Unsupported(format!(
-            "{doing}: the server answered ACCESS_DENIED: the user may not use it, or it wants encryption (add seal=gcm)"
-        )));
-    }
-    reply.succeeded(|| doing)
 }
 
 /// Fails if `party` wants encryption and the target has none.

@@ -208,7 +208,7 @@ mod tests {
     fn the_picture_stands_by_itself() {
         let picture = picture(shaping("gcnv-extreme-nfs3-8k-rand", 1000)).picture();
         assert!(
-            picture.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"720\" viewBox="),
+            picture.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"840\" viewBox="),
             "{picture}"
         );
         assert!(picture.contains("<style>") && picture.contains(">published</text>"), "{picture}");

@@ -1,6 +1,6 @@
 //! Groups of bars.
 
-use super::chart::{Axis, Bars, Part, Stack};
+use super::chart::{Axis, Bars, Ceiling, Part, Stack};
 use super::lines::{self, HEIGHT, LEFT, RIGHT, Sign};
 use super::scale::Scale;
 use super::svg::{Anchor, Svg, WIDTH};
@@ -16,11 +16,12 @@ pub(super) fn draw(chart: &Bars) -> Svg {
     let top = lines::legend(&mut svg, &legend_names(chart)) + 14.0;
     let totals =
         (0..chart.groups.len()).flat_map(|group| chart.stacks.iter().map(move |stack| total(stack, group)));
-    let levels = chart.levels.iter().map(|(value, _)| *value);
-    let scale = Scale::new(&Axis::new(""), totals.flatten().chain(levels), (HEIGHT - BOTTOM, top));
+    let ceilings = chart.ceilings.iter().flat_map(|one| one.values.iter().flatten().copied());
+    let scale = Scale::new(&Axis::new(""), totals.flatten().chain(ceilings), (HEIGHT - BOTTOM, top));
     lines::vertical_axis(&mut svg, &scale, &chart.unit);
     let room = (WIDTH - RIGHT - LEFT) / chart.groups.len().max(1) as f64;
     let bar = (room * 0.84 / chart.stacks.len().max(1) as f64).min(BAR_MAX);
+    let mut figures = Vec::new();
     for (group, name) in chart.groups.iter().enumerate() {
         let middle = LEFT + room * (group as f64 + 0.5);
         let first = middle - bar * chart.stacks.len() as f64 / 2.0;
@@ -28,16 +29,31 @@ pub(super) fn draw(chart: &Bars) -> Svg {
             let x = first + bar * index as f64;
             stacked_bar(&mut svg, stack, group, (x, bar), &scale, name);
             let figure = total(stack, group).filter(|_| chart.totals && bar >= BAR_WITH_TOTAL);
-            if let Some(figure) = figure {
-                let above = (x + bar / 2.0, scale.place(figure) - 4.0);
-                svg.text("figure", above, Anchor::Middle, &short_figure(figure));
-            }
+            figures.extend(figure.map(|figure| (x + bar / 2.0, figure)));
         }
         svg.text("tick", (middle, HEIGHT - BOTTOM + 17.0), Anchor::Middle, name);
     }
     svg.line("axis", (LEFT, HEIGHT - BOTTOM), (WIDTH - RIGHT, HEIGHT - BOTTOM));
-    lines::levels(&mut svg, &scale, &chart.levels);
+    chart.ceilings.iter().for_each(|one| ceiling(&mut svg, one, room, &scale));
+    // Above the lines, which would strike them out.
+    for (middle, figure) in figures {
+        let above = (middle, scale.place(figure) - 5.0);
+        svg.text("figure", above, Anchor::Middle, &short_figure(figure));
+    }
     svg
+}
+
+/// A line over each run of groups with the same limit.
+fn ceiling(svg: &mut Svg, ceiling: &Ceiling, room: f64, scale: &Scale) {
+    let mut from = 0;
+    for run in ceiling.values.chunk_by(|a, b| a == b) {
+        let to = from + run.len();
+        if let Some(value) = run[0] {
+            let (y, [x, end]) = (scale.place(value), [from, to].map(|group| LEFT + room * group as f64));
+            svg.line("level limit", (x, y), (end, y));
+        }
+        from = to;
+    }
 }
 
 fn stacked_bar(svg: &mut Svg, stack: &Stack, group: usize, span: (f64, f64), scale: &Scale, name: &str) {
@@ -70,7 +86,8 @@ fn legend_names(chart: &Bars) -> Vec<(Sign, &str)> {
             names.push((Sign::Box(class(stack, part)), &part.name));
         }
     }
-    names.extend(lines::legend_entries("level", &chart.levels));
+    let limits = chart.ceilings.iter().map(|one| (Sign::Line("level limit".to_owned()), one.name.as_str()));
+    names.extend(limits);
     names
 }
 
@@ -108,7 +125,7 @@ mod tests {
             groups: vec!["a".into(), "b".into()],
             stacks: vec![stack],
             totals: true,
-            levels: Vec::new(),
+            ceilings: Vec::new(),
         };
         let drawn = draw(&chart).finish("");
         // From 40 below the top to the axis, 100 units high: the parts are two and three fifths of it.

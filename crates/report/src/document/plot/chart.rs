@@ -24,7 +24,15 @@ pub struct Bars {
     pub stacks: Vec<Stack>,
     /// Whether each bar has its total above it.
     pub totals: bool,
-    pub levels: Vec<(f64, String)>,
+    pub ceilings: Vec<Ceiling>,
+}
+
+/// A limit over the groups of bars.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ceiling {
+    pub name: String,
+    /// One for each group.
+    pub values: Vec<Option<f64>>,
 }
 
 /// One bar in every group.

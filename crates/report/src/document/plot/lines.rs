@@ -5,7 +5,7 @@ use super::scale::Scale;
 use super::svg::{Anchor, LETTER_WIDTH, Svg, WIDTH};
 use crate::document::table::Value;
 
-pub(super) const HEIGHT: f64 = 330.0;
+pub(super) const HEIGHT: f64 = 310.0;
 pub(super) const LEFT: f64 = 84.0;
 pub(super) const RIGHT: f64 = 24.0;
 const BOTTOM: f64 = 48.0;
@@ -76,7 +76,7 @@ fn scales(chart: &Lines, top: f64) -> (Scale, Scale) {
     let areas = chart.areas.iter().flat_map(|one| one.points.iter().map(|(x, _, high)| (*x, *high)));
     let marks = chart.marks.iter().map(|one| (one.at.0, one.up_to.map_or(one.at.1, |up| up.max(one.at.1))));
     let points: Vec<(f64, f64)> = lines.chain(areas).chain(marks).collect();
-    let x_values = points.iter().map(|(x, _)| *x).chain(named(&chart.x.ticks));
+    let x_values = points.iter().map(|(x, _)| *x).chain(named(&chart.x.ticks)).chain(named(&chart.uprights));
     let y_values = points.iter().map(|(_, y)| *y).chain(named(&chart.levels));
     let x = Scale::new(&chart.x, x_values, (LEFT, WIDTH - RIGHT));
     (x, Scale::new(&chart.y, y_values, (HEIGHT - BOTTOM, top)))

@@ -10,17 +10,24 @@ mod lines;
 mod scale;
 pub(super) mod svg;
 
-pub use chart::{Area, Axis, Bars, COLORS, Chart, Heatmap, Line, Lines, Mark, Part, Plot, Spot, Stack};
+pub use chart::{
+    Area, Axis, Bars, COLORS, Ceiling, Chart, Heatmap, Line, Lines, Mark, Part, Plot, Spot, Stack,
+};
 
 impl Plot {
-    /// A standalone file: fixed size, own background.
+    /// A standalone file: fixed size, own background, light colors. Many programs know no variables in styles.
     pub fn picture(&self) -> String {
-        // A picture has a fixed size and its own background.
-        let ground = "svg { background: var(--paper); }";
         let open = format!("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{:.0}\" ", svg::WIDTH);
-        let svg = self.svg().replacen("<svg ", &open, 1);
-        let style = format!("><style>{}{ground}</style>", svg::STYLE);
-        svg.replacen('>', &style, 1) + "\n"
+        let drawn = self.svg().replacen("<svg ", &open, 1);
+        let style = svg::PLOT_STYLE.to_owned() + "rect.ground { fill: var(--paper); }\n";
+        let ground = "<rect class=\"ground\" width=\"100%\" height=\"100%\"/>";
+        let patterns = svg::HATCHES.split_once('>').and_then(|(_, rest)| rest.strip_suffix("</svg>"));
+        let before = format!(
+            "><style>{}</style><defs>{}</defs>{ground}",
+            with_light_colors(&style),
+            patterns.unwrap_or_default()
+        );
+        drawn.replacen('>', &before, 1) + "\n"
     }
 
     pub fn svg(&self) -> String {
@@ -30,5 +37,38 @@ impl Plot {
             Chart::Heatmap(heat) => heatmap::draw(heat),
         };
         svg.finish(&self.title)
+    }
+}
+
+/// Replaces each `var(--name)` by the first value that the colors give it, which is that of light pages.
+fn with_light_colors(style: &str) -> String {
+    let mut parts = style.split("var(--");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (name, rest) = part.split_once(')').unwrap_or((part, ""));
+        let value =
+            svg::COLOR_STYLE.split_once(&format!("--{name}: ")).and_then(|(_, rest)| rest.split_once(';'));
+        text.push_str(value.map_or("currentColor", |(value, _)| value));
+        text.push_str(rest);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn picture_needs_no_page() {
+        let part = Part { name: "read".to_owned(), color: 1, values: vec![Some(5.0)] };
+        let stacks = vec![Stack { published: true, parts: vec![part] }];
+        let bars = Bars { groups: vec!["a".to_owned()], stacks, ..Bars::default() };
+        let plot = Plot { title: "Rates".to_owned(), note: String::new(), chart: Chart::Bars(bars) };
+        let picture = plot.picture();
+        assert!(picture.contains(".h1 { fill: url(#hatch1); stroke: #d55e00;"), "{picture}");
+        assert!(
+            picture.contains("<pattern id=\"hatch1\"") && picture.contains("rect.ground { fill: #ffffff; }")
+        );
+        assert!(!picture.contains("var(") && picture.matches("<svg").count() == 1, "{picture}");
     }
 }

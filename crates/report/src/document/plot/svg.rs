@@ -2,9 +2,13 @@
 
 use std::fmt::Write as _;
 
-pub(in crate::document) const STYLE: &str = include_str!("../style.css");
-/// All plots have this width, at which their letters have the size of the page's.
-pub(super) const WIDTH: f64 = 720.0;
+/// Values of the colors, for light and dark pages.
+pub(in crate::document) const COLOR_STYLE: &str = include_str!("colors.css");
+pub(in crate::document) const PLOT_STYLE: &str = include_str!("plot.css");
+/// Fill patterns of hollow bars, one for each color.
+pub(in crate::document) const HATCHES: &str = include_str!("hatches.svg");
+/// All plots have this width. The page scales them to its column.
+pub(super) const WIDTH: f64 = 840.0;
 
 pub(super) const LETTER_WIDTH: f64 = 6.6;
 

@@ -1,0 +1,114 @@
+//! Verdicts in words.
+
+use super::content::Judged;
+use super::table::Value;
+use crate::result::{Cell, Check, CheckedFigure, PointVerdict, Run, Verdict};
+
+pub(super) fn of_run(run: &Run) -> Option<Judged> {
+    let verdict = run.verdict.clone().or_else(|| Verdict::of(run))?;
+    let failed = verdict.points.iter().filter(|point| !point.is_met).count();
+    let all = verdict.points.len();
+    let summary = match (verdict.is_met, failed) {
+        (true, _) => format!("Pass: {} delivered what was asked.", counted(all)),
+        (false, 0) => "Fail: the run ended before every point with a target was measured.".to_owned(),
+        (false, failed) => format!("Fail: {failed} of {} did not deliver what was asked.", counted(all)),
+    };
+    Some(Judged { is_met: verdict.is_met, summary, points: verdict.points.iter().map(line).collect() })
+}
+
+/// Whether a cell meets its targets, if it has any.
+pub(super) fn of_cell(run: &Run, cell: &Cell) -> Option<bool> {
+    let points = &run.verdict.as_ref()?.points;
+    let is_it = |point: &&PointVerdict| run.cells.get(point.cell).is_some_and(|one| std::ptr::eq(one, cell));
+    points.iter().find(is_it).map(|point| point.is_met)
+}
+
+fn counted(points: usize) -> String {
+    if points == 1 { "1 point".to_owned() } else { format!("{points} points") }
+}
+
+fn line(point: &PointVerdict) -> String {
+    let word = word(point.is_met);
+    let checks: Vec<String> = point.checks.iter().map(check).collect();
+    let checks = if checks.is_empty() { "no result".to_owned() } else { checks.join("; ") };
+    format!("{word}: {}: {checks}", point.label)
+}
+
+pub(super) fn word(is_met: bool) -> &'static str {
+    if is_met { "pass" } else { "fail" }
+}
+
+fn check(check: &Check) -> String {
+    let (what, unit, at_most) = match check.figure {
+        CheckedFigure::Iops => ("", "IOPS", ""),
+        CheckedFigure::MibPerS => ("", "MiB/s", ""),
+        CheckedFigure::LatencyMs => ("mean ", "ms", "at most "),
+        CheckedFigure::LatencyP99Ms => ("p99 ", "ms", "at most "),
+    };
+    let (asked, delivered) = (Value::figure(check.asked), Value::figure(check.delivered));
+    format!("asked {what}{at_most}{asked} {unit}, delivered {delivered}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::{Report, html, markdown, sample};
+    use crate::result::{Caveat, CaveatKind};
+    use crate::scenario::Targets;
+
+    #[test]
+    fn verdict_names_asked_and_delivered_in_every_form() {
+        let mut run = sample::depths();
+        run.scenario.series[0].targets =
+            Some(Targets { iops: Some(1e9), latency_ms: Some(1e6), ..Targets::default() });
+        let report = Report::of(&run);
+        let judged = report.verdict.clone().unwrap();
+        assert_eq!(judged.summary, "Fail: 6 of 6 points did not deliver what was asked.");
+        assert!(judged.points[0].starts_with("fail: "), "{judged:?}");
+        assert!(judged.points[0].contains("asked 1,000,000,000 IOPS, delivered "), "{judged:?}");
+        assert!(judged.points[0].contains("; asked mean at most 1,000,000 ms, delivered "), "{judged:?}");
+        for text in [html(std::slice::from_ref(&report)), markdown(std::slice::from_ref(&report))] {
+            assert!(text.contains("Fail: 6 of 6 points") && text.contains("asked 1,000,000,000 IOPS"));
+        }
+    }
+
+    fn judged(targets: Targets) -> Verdict {
+        let mut run = sample::gcnv();
+        run.scenario.series.iter_mut().for_each(|series| series.targets = Some(targets));
+        Verdict::of(&run).unwrap()
+    }
+
+    #[test]
+    fn rate_within_one_percent_is_delivered() {
+        let iops = sample::gcnv().cells[0].summary.iops.median;
+        let first = |factor: f64| {
+            judged(Targets { iops: Some(iops * factor), ..Targets::default() }).points[0].clone()
+        };
+        assert!(first(1.009).is_met && !first(1.02).is_met);
+        let check = first(1.02).checks[0];
+        assert_eq!((check.figure, check.delivered), (CheckedFigure::Iops, iops));
+    }
+
+    #[test]
+    fn every_target_must_be_met() {
+        let easy = Targets { iops: Some(1.0), throughput: Some(1), ..Targets::default() };
+        let void = judged(easy);
+        assert!(!void.is_met, "the sample has a point without a result");
+        assert!(void.points.iter().any(|point| point.checks.is_empty() && !point.is_met));
+        let late = judged(Targets { latency_ms: Some(0.001), iops: Some(1.0), ..Targets::default() });
+        assert!(late.points.iter().all(|point| !point.is_met));
+    }
+
+    #[test]
+    fn run_that_ended_early_or_has_no_targets_does_not_pass() {
+        let mut run = sample::depths();
+        assert_eq!(Verdict::of(&run), None);
+        run.scenario.series[0].targets = Some(Targets { iops: Some(1.0), ..Targets::default() });
+        assert!(Verdict::of(&run).unwrap().is_met);
+        run.ended_early = Some("stopped".to_owned());
+        assert!(!Verdict::of(&run).unwrap().is_met);
+        run.ended_early = None;
+        run.cells[0].caveats.push(Caveat::new(CaveatKind::Void, "lost"));
+        assert!(!Verdict::of(&run).unwrap().is_met);
+    }
+}
