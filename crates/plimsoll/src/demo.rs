@@ -78,7 +78,7 @@ pub(crate) fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
         let namespace = host.frontend.namespace();
         print!("{}", host.frontend.mounting().commands_of(&namespace));
     };
-    run_until_told(announce, host.tasks());
+    run_until_told(announce, host.tasks(), "Demo");
     host.stop();
     Ok(ExitCode::SUCCESS)
 }

@@ -23,6 +23,7 @@ mod man;
 mod manage;
 mod mounting;
 mod nfs_frontend;
+mod notify;
 mod output;
 mod overlap;
 mod page;

@@ -85,7 +85,8 @@ fn serve(host: &Host, config: &Config, settings: &api::Settings) -> anyhow::Resu
     }
     drop(lent);
     host.log_warnings();
-    run_until_told(|| announce(&config.data, &announcement, made.as_deref()), host.tasks());
+    let status = announcement.to_string();
+    run_until_told(|| announce(&config.data, &announcement, made.as_deref()), host.tasks(), &status);
     host.begin_drain();
     api.stop(PATIENCE);
     Announcement::remove(&config.data);
