@@ -8,6 +8,7 @@ mod agent;
 mod announcement;
 mod background_tasks;
 mod bench;
+mod certificates;
 mod client_networks;
 mod config;
 mod demo;
@@ -86,6 +87,9 @@ enum Command {
     Size(Box<size::SizeArgs>),
     /// Show the published pages: tables, settings, what their text says, and where they contradict themselves.
     Page(page::PageArgs),
+    /// Create certificates for TLS.
+    #[command(subcommand)]
+    Tls(certificates::Command),
     /// Generate load on this machine for a measurement that another one coordinates, until Ctrl-C.
     Agent(agent::AgentArgs),
     /// Print the script that makes a shell complete commands, flags and names.
@@ -120,6 +124,7 @@ fn main() -> ExitCode {
         Command::Bench(command) => bench::run(command),
         Command::Size(args) => size::run(*args),
         Command::Page(args) => done(page::run(&args)),
+        Command::Tls(command) => done(certificates::run(&command)),
         Command::Agent(args) => agent::run(args),
         Command::Completions(args) => done(shell::completions(&args)),
         Command::Man(args) => done(man::man(Cli::command(), &args)),

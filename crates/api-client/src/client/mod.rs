@@ -1,8 +1,10 @@
 //! A client that sends one request at a time, on the calling thread.
 
+mod certificate;
 mod transport;
 mod users;
 
+pub use certificate::CertificateFault;
 pub use transport::{Error, Result, Target};
 
 use crate::model::{
