@@ -65,7 +65,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     config.smb.anonymous |= args.smb_anonymous;
     config.smb.multichannel = args.smb_multichannel.map_or(config.smb.multichannel, |set| set == Switch::On);
     config.api.listen = args.api.unwrap_or(config.api.listen);
-    let settings = config.api.settings()?;
+    let settings = config.check()?;
     let host = Host::start(&config.data, &config.nfs.listen(), &config.smb)?;
     let served = serve(&host, &config, &settings);
     host.stop();
