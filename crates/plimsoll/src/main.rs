@@ -1,6 +1,6 @@
 //! The one binary.
 //!
-//! Layers, top down: `page`, `size`, `bench`, `manage`.
+//! Layers, top down: `setup`, `page`, `size`, `bench`, `manage`, `certificates`.
 
 #![allow(clippy::print_stdout, reason = "printing is what a command line does")]
 
@@ -32,6 +32,7 @@ mod periodic;
 mod plane;
 mod ports;
 mod serve;
+mod setup;
 mod shell;
 mod signals;
 mod size;
@@ -74,6 +75,8 @@ struct Cli {
 enum Command {
     /// Serve pools and volumes with service levels until Ctrl-C; the other commands manage them.
     Serve(serve::ServeArgs),
+    /// Write the configuration of a new service, start it, and create its first user.
+    Setup(Box<setup::SetupArgs>),
     #[command(flatten)]
     Manage(manage::Command),
     /// Serve existing directories over NFS or SMB until Ctrl-C, without configuration; or manage who may mount a volume.
@@ -118,6 +121,7 @@ fn main() -> ExitCode {
     let done = |ended: anyhow::Result<()>| ended.map(|()| ExitCode::SUCCESS);
     let ended = match Cli::parse().command {
         Command::Serve(args) => serve::run(args),
+        Command::Setup(args) => done(setup::run(&args)),
         Command::Manage(command) => manage::run(command),
         Command::Export(args) => export::run(*args),
         Command::Demo(args) => demo::run(args),

@@ -66,7 +66,8 @@ pub(crate) struct ClientArgs {
 
 /// The files of a service with a certificate.
 pub(crate) struct ServerFiles {
-    pub(crate) authority: PathBuf,
+    /// The authority that issues certificates of clients.
+    pub(crate) authority: Option<PathBuf>,
     pub(crate) certificate: PathBuf,
     pub(crate) key: PathBuf,
 }
@@ -80,9 +81,12 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<()> {
     }
 }
 
-/// Creates an authority and a server certificate in `dir`, and returns their files.
+/// The files of an authority and a server certificate in `dir`. They are created if none of them exists.
 pub(crate) fn create(dir: &Path, names: &[String]) -> anyhow::Result<ServerFiles> {
-    init(dir, names, SystemTime::now())?;
+    let exists = [AUTHORITY, SERVER, SERVER_KEY].iter().all(|name| dir.join(name).exists());
+    if !exists {
+        init(dir, names, SystemTime::now())?;
+    }
     ServerFiles::in_dir(dir)
 }
 
@@ -112,7 +116,8 @@ fn init(dir: &Path, names: &[String], now: SystemTime) -> anyhow::Result<String>
         "  {AUTHORITY_KEY}      its key: who has it can issue certificates; keep a copy elsewhere"
     );
     text += &server_lines(names, &issued);
-    Ok(text + &advice(&ServerFiles::in_dir(dir)?, names))
+    let files = ServerFiles::in_dir(dir)?;
+    Ok(text + &advice(&files, &dir.canonicalize()?.join(AUTHORITY), names))
 }
 
 fn renew(dir: &Path, names: &[String], now: SystemTime) -> anyhow::Result<String> {
@@ -190,10 +195,10 @@ fn server_lines(names: &[String], issued: &Issued) -> String {
 }
 
 /// The lines for the configuration, and the further steps.
-fn advice(files: &ServerFiles, names: &[String]) -> String {
+fn advice(files: &ServerFiles, authority: &Path, names: &[String]) -> String {
     let name = names.first().map_or("HOST", String::as_str);
     let host = if name.contains(':') { format!("[{name}]") } else { name.to_owned() };
-    let ServerFiles { authority, certificate, key } = files;
+    let ServerFiles { certificate, key, .. } = files;
     format!(
         "
 In the configuration, for NFS over TLS:
@@ -220,10 +225,15 @@ Before the certificate expires: plimsoll tls init --renew --dir {dir}
 }
 
 impl ServerFiles {
+    /// A certificate that another authority has issued.
+    pub(crate) fn of(certificate: PathBuf, key: PathBuf) -> Self {
+        Self { authority: None, certificate, key }
+    }
+
     fn in_dir(dir: &Path) -> anyhow::Result<Self> {
         let dir = dir.canonicalize().with_context(|| format!("cannot use {}", dir.display()))?;
         let [authority, certificate, key] = [AUTHORITY, SERVER, SERVER_KEY].map(|name| dir.join(name));
-        Ok(Self { authority, certificate, key })
+        Ok(Self { authority: Some(authority), certificate, key })
     }
 }
 
