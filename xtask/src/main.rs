@@ -1,6 +1,6 @@
 //! The project's automation; run as `cargo xtask COMMAND`.
 //!
-//! Layers, top down: `ci`, `docs`, `guest`, `pages`, `perf`, `tidy`, `torture`, `ledger`, `sandbox`, `interop`.
+//! Layers, top down: `ci`, `docs`, `guest`, `package`, `pages`, `perf`, `tidy`, `torture`, `ledger`, `sandbox`, `interop`.
 
 #![allow(clippy::print_stdout, reason = "printing is what a command line does")]
 
@@ -15,6 +15,7 @@ mod interop;
 mod ledger;
 mod managed;
 mod map;
+mod package;
 mod packages;
 mod pages;
 mod part;
@@ -57,6 +58,8 @@ enum Task {
     Smbtorture(torture::Args),
     /// Build the program that ships, with its debug information in a separate file.
     Dist,
+    /// Build a Debian package, and check it with lintian.
+    Package(package::Args),
     /// Compare the server with NFS-Ganesha and other builds in one interleaved run.
     Perf(Box<perf::Args>),
     /// Run a program without an auxiliary vector from the kernel, as `perf` needs for valgrind.
@@ -86,6 +89,7 @@ fn main() -> ExitCode {
         Task::Interop(args) => interop::run(&args),
         Task::Smbtorture(args) => torture::run(&args),
         Task::Dist => dist::run(),
+        Task::Package(args) => package::run(&args),
         Task::Perf(args) => perf::run(&args),
         Task::WithoutAuxv(program) => perf::callgrind::run_without_auxv(&program),
         Task::Crash(args) => crash::run(&args),
