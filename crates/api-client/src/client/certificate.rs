@@ -7,14 +7,14 @@ use std::fmt;
 pub enum CertificateFault {
     /// No trusted certificate authority has issued it.
     UnknownIssuer,
-    /// It is the certificate of an authority itself. A server must present one that an authority has issued (RFC 5280
+    /// The certificate is that of an authority itself. A server must present one that an authority has issued (RFC 5280
     /// §4.2.1.9).
     IsAuthority,
-    /// It has other names than that of the URL.
+    /// The names differ from that of the URL.
     WrongName(Vec<String>),
     Expired,
     NotYetValid,
-    /// It is not for servers (RFC 5280 §4.2.1.12).
+    /// Not for servers (RFC 5280 §4.2.1.12).
     WrongPurpose,
     Other(String),
 }

@@ -1,9 +1,9 @@
 //! The configuration that `plimsoll setup` writes.
 
-use super::is_default;
 use super::questions::{Answers, Service};
 use crate::certificates::ServerFiles;
 use crate::config::Config;
+use crate::state;
 use anyhow::{Context, bail};
 use stable::files;
 use std::fs;
@@ -41,7 +41,7 @@ pub(super) fn text(
     let mut text = format!(
         "{MARK}\n# It replaces this file when it runs again, and keeps a copy beside it. \"man plimsoll-serve\" describes the service.\n"
     );
-    if let Some(data) = data.filter(|data| !is_default(data)) {
+    if let Some(data) = data.filter(|data| *data != state::default_dir()) {
         text += &format!("data = {}\n", quoted(&std::path::absolute(data)?)?);
     }
     let address = if serves(Service::Nfs) { answers.address } else { IpAddr::V4(Ipv4Addr::LOCALHOST) };

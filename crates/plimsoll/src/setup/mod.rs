@@ -1,68 +1,25 @@
 //! `plimsoll setup`: the configuration of a new service, its start, and its first user.
 
 mod advice;
+mod args;
 mod file;
 mod questions;
 mod systemd;
 
 use crate::certificates;
 use crate::manage::{PasswordArgs, ServiceArgs};
-use crate::state;
 use crate::terminal::{self, print};
+pub(crate) use args::SetupArgs;
+
 use anyhow::{Context, ensure};
 use api_client::model::{NewUser, Password};
-use clap::Args;
-use questions::{Answers, Service, Tls, TlsChoice};
+use questions::{Answers, Tls};
 use std::io::IsTerminal;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The user ID of the first user where this machine has no user of the name.
 const FIRST_UID: u32 = 1000;
-
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  plimsoll setup
-  plimsoll setup --address 10.0.0.5 --protocols nfs --tls none
-  plimsoll setup --address 10.0.0.5 --protocols nfs,smb --tls init --user alice --password-file alice.secret
-
-Without a terminal the command needs --address, --protocols and --tls. It replaces a configuration that it has written \
-itself or that is unchanged since the installation of the package, and keeps a copy. Others need --force.")]
-pub(crate) struct SetupArgs {
-    /// Address at which clients reach the service; 0.0.0.0 is every IPv4 address of this machine
-    #[arg(long)]
-    address: Option<IpAddr>,
-    /// Protocols to serve
-    #[arg(long, value_enum, value_delimiter = ',', value_name = "PROTOCOLS")]
-    protocols: Vec<Service>,
-    /// Encryption of NFS
-    #[arg(long, value_enum, value_name = "WHEN", conflicts_with_all = ["tls_cert", "tls_key"])]
-    tls: Option<TlsChoice>,
-    /// Certificate for NFS, in PEM
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
-    tls_cert: Option<PathBuf>,
-    /// Private key of the certificate, in PEM and mode 600
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    tls_key: Option<PathBuf>,
-    /// First user of SMB
-    #[arg(long, value_name = "NAME")]
-    user: Option<String>,
-    /// User ID of the first user [default: that of this machine's user of the name, or 1000]
-    #[arg(long, requires = "user")]
-    uid: Option<u32>,
-    /// File with the password of the first user, in mode 600 [default: asks]
-    #[arg(long, value_name = "FILE", requires = "user")]
-    password_file: Option<PathBuf>,
-    /// Configuration to write
-    #[arg(long, value_name = "FILE", default_value = systemd::CONFIG)]
-    config: PathBuf,
-    /// Data directory of the service [default: /var/lib/plimsoll, or ~/.local/state/plimsoll for an ordinary user]
-    #[arg(long, value_name = "DIR")]
-    data: Option<PathBuf>,
-    /// Replace a configuration that this command has not written
-    #[arg(long)]
-    force: bool,
-}
 
 pub(crate) fn run(args: &SetupArgs) -> anyhow::Result<()> {
     let answers = answers(args)?;
@@ -155,9 +112,4 @@ fn primary_address() -> Option<IpAddr> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
     socket.connect(("192.0.2.1", 9)).ok()?;
     socket.local_addr().ok().map(|address| address.ip()).filter(|ip| !ip.is_unspecified())
-}
-
-/// The data directory that a configuration names only if it is not the default.
-fn is_default(data: &Path) -> bool {
-    data == state::default_dir()
 }

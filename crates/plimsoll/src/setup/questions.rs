@@ -1,6 +1,6 @@
 //! The questions of `plimsoll setup`: over a reader and a writer, so that tests can answer them.
 
-use super::SetupArgs;
+use super::args::SetupArgs;
 use crate::exit;
 use anyhow::{Context, bail};
 use std::io::{BufRead, Write};

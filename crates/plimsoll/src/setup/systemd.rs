@@ -18,8 +18,8 @@ const UNIT_DIRS: [&str; 4] = [
 
 /// Whether systemd can start the service with this configuration.
 pub(super) fn has_unit(config: &Path) -> bool {
-    let is_there = |dir: &&str| Path::new(dir).join(UNIT).exists();
-    config == Path::new(CONFIG) && Path::new(BOOTED).exists() && UNIT_DIRS.iter().any(|dir| is_there(&dir))
+    let is_there = |dir: &str| Path::new(dir).join(UNIT).exists();
+    config == Path::new(CONFIG) && Path::new(BOOTED).exists() && UNIT_DIRS.iter().any(|dir| is_there(dir))
 }
 
 /// Enables and restarts the service. The unit has Type=notify, so this waits until the service is ready.
