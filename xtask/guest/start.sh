@@ -1,7 +1,8 @@
 #!/bin/bash
 # First process of the guest once its root is mounted. It runs /job/script with the parameters of /job/env and reports the
 # exit status on the serial console. Then it powers the machine off. With the parameter JOBS it has no script of its own:
-# each line that it reads from the console announces a job on the disk /dev/vdc, and it cleans up after each.
+# each line that it reads from the console announces a job on the disk /dev/vdc, and it cleans up after each. With the
+# parameter INIT=systemd it hands over to systemd, which runs it again as a unit.
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8
 exec </dev/null >/dev/ttyS0 2>&1
 
@@ -95,8 +96,31 @@ run_jobs() {
     done
 }
 
+start_systemd() {
+    local unit
+    # Without a D-Bus daemon and a terminal these would only restart.
+    for unit in systemd-logind.service getty.target systemd-timesyncd.service; do
+        ln -sf /dev/null "/etc/systemd/system/$unit"
+    done
+    cat >/etc/systemd/system/job.service <<'UNIT'
+[Service]
+ExecStart=/job/start as-a-unit
+StandardOutput=null
+UNIT
+    mkdir -p /etc/systemd/system/multi-user.target.wants
+    ln -sf ../job.service /etc/systemd/system/multi-user.target.wants/job.service
+    exec /lib/systemd/systemd --unit=multi-user.target --show-status=no
+}
+
 main() {
+    if [ "${1:-}" = as-a-unit ]; then
+        up
+        run_script
+        report $?
+        exec busybox poweroff -f
+    fi
     connect
+    [ "$(. /job/env && echo "$INIT")" != systemd ] || start_systemd
     if [ -n "$(. /job/env && echo "$JOBS")" ]; then
         run_jobs
     else
@@ -107,4 +131,4 @@ main() {
     fi
     exec busybox poweroff -f
 }
-main
+main "$@"

@@ -1,6 +1,7 @@
 //! The project's automation; run as `cargo xtask COMMAND`.
 //!
-//! Layers, top down: `ci`, `docs`, `guest`, `pages`, `perf`, `tidy`, `torture`, `ledger`, `sandbox`, `interop`, `generators`.
+//! Layers, top down: `ci`, `docs`, `guest`, `package`, `pages`, `perf`, `tidy`, `torture`, `ledger`, `sandbox`, `interop`,
+//! `generators`.
 
 #![allow(clippy::print_stdout, reason = "printing is what a command line does")]
 
@@ -16,6 +17,7 @@ mod interop;
 mod ledger;
 mod managed;
 mod map;
+mod package;
 mod packages;
 mod pages;
 mod part;
@@ -60,6 +62,8 @@ enum Task {
     Smbtorture(torture::Args),
     /// Build the program that ships, with its debug information in a separate file.
     Dist,
+    /// Build a Debian package, and check it with lintian.
+    Package(package::Args),
     /// Compare the server with NFS-Ganesha and other builds in one interleaved run.
     Perf(Box<perf::Args>),
     /// Run a program without an auxiliary vector from the kernel, as `perf` needs for valgrind.
@@ -90,6 +94,7 @@ fn main() -> ExitCode {
         Task::Generators(args) => generators::run(&args),
         Task::Smbtorture(args) => torture::run(&args),
         Task::Dist => dist::run(),
+        Task::Package(args) => package::run(&args),
         Task::Perf(args) => perf::run(&args),
         Task::WithoutAuxv(program) => perf::callgrind::run_without_auxv(&program),
         Task::Crash(args) => crash::run(&args),

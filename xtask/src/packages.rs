@@ -53,6 +53,14 @@ pub(crate) const FOR_PERF: &[Tool] = &[
 ];
 pub(crate) const FOR_GENERATORS: &[Tool] =
     &[("python3", "python3"), (ENSUREPIP, "python3-venv"), ("curl", "curl"), ("setpriv", "util-linux")];
+pub(crate) const FOR_PACKAGE: &[Tool] = &[
+    ("strip", "binutils"),
+    ("dpkg-deb", "dpkg"),
+    ("dpkg-shlibdeps", "dpkg-dev"),
+    ("gzip", "gzip"),
+    ("lintian", "lintian"),
+    ("man", "man-db"),
+];
 pub(crate) const FOR_DIST: &[Tool] = &[("objcopy", "binutils")];
 pub(crate) const FOR_INSTRUCTIONS: &[Tool] = &[("valgrind", "valgrind"), ("vgdb", "valgrind")];
 /// No program identifies the package; it creates Python environments.

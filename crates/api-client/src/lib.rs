@@ -16,7 +16,7 @@ pub mod model;
 mod path;
 mod samples;
 
-pub use client::{ChangeOptions, Client, Created, Error, Result, Tagged, Target};
+pub use client::{CertificateFault, ChangeOptions, Client, Created, Error, Result, Tagged, Target};
 pub use path::encoded;
 pub use samples::{Sample, SampleError, Samples};
 

@@ -4,6 +4,7 @@
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use stable::files;
+use std::fmt;
 use std::fs;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -26,6 +27,14 @@ pub(crate) struct Announcement {
     /// SMB, if it is served.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) smb: Option<SocketAddr>,
+}
+
+impl fmt::Display for Announcement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NFS on {}, ", self.nfs)?;
+        self.smb.iter().try_for_each(|smb| write!(f, "SMB on {smb}, "))?;
+        write!(f, "API at {}", self.api)
+    }
 }
 
 impl Announcement {

@@ -174,7 +174,19 @@ impl Config {
     pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
         let bytes = stable::files::read_trusted(path)
             .with_context(|| format!("cannot read the configuration {}", path.display()))?;
-        toml::from_slice(&bytes).with_context(|| format!("the configuration {}", path.display()))
+        Self::parse(&bytes, path)
+    }
+
+    /// Reads the text of the file `path`.
+    pub(crate) fn parse(text: &[u8], path: &Path) -> anyhow::Result<Self> {
+        toml::from_slice(text).with_context(|| format!("the configuration {}", path.display()))
+    }
+
+    /// Checks settings that depend on each other, and reads the files that they name.
+    pub(crate) fn check(&self) -> anyhow::Result<api::Settings> {
+        self.nfs.tls.load()?;
+        self.nfs.listen().lease.check()?;
+        self.api.settings()
     }
 }
 
@@ -285,6 +297,71 @@ mod tests {
             let error = parse(text).unwrap_err();
             assert!(error.contains(complaint), "{error}");
         }
+    }
+
+    const PACKAGED: &str = include_str!("../../../packaging/plimsoll.toml");
+
+    /// The keys of a table, from the error about a key that it lacks.
+    fn keys(table: &str) -> Option<Vec<String>> {
+        let head = if table.is_empty() { String::new() } else { format!("[{table}]\n") };
+        let error = parse(&format!("{head}no_such_key = 1")).unwrap_err();
+        let (_, named) = error.split_once("unknown field `no_such_key`, expected ")?;
+        Some(named.split('`').skip(1).step_by(2).map(str::to_owned).collect())
+    }
+
+    /// All keys of the configuration, by their paths.
+    fn all_keys(table: &str) -> Vec<String> {
+        let path = |key: &String| if table.is_empty() { key.clone() } else { format!("{table}.{key}") };
+        let below = |path: String| match keys(&path) {
+            Some(_) => all_keys(&path),
+            None => vec![path],
+        };
+        keys(table).unwrap().iter().map(path).flat_map(below).collect()
+    }
+
+    /// The commented lines of the package's file as settings: all, or only those that show a default.
+    fn uncommented(with_examples: bool) -> String {
+        let (mut lines, mut is_example) = (String::new(), false);
+        for line in PACKAGED.lines() {
+            let setting = line.strip_prefix('#').filter(|rest| rest.starts_with(char::is_alphabetic));
+            match setting {
+                Some(setting) if with_examples || !is_example => lines += setting,
+                None if line.starts_with('[') => lines += line,
+                _ => {}
+            }
+            lines.push('\n');
+            is_example =
+                setting.is_none() && (line.contains("No default") || is_example && line.starts_with("# "));
+        }
+        lines
+    }
+
+    #[test]
+    fn packaged_configuration_shows_every_key_with_its_default() {
+        let paths = |table: &toml::Table| {
+            fn walk(table: &toml::Table, before: &str, paths: &mut Vec<String>) {
+                for (key, value) in table {
+                    let path = format!("{before}{key}");
+                    match value {
+                        toml::Value::Table(inner) => walk(inner, &format!("{path}."), paths),
+                        _ => paths.push(path),
+                    }
+                }
+            }
+            let mut paths = Vec::new();
+            walk(table, "", &mut paths);
+            paths.sort();
+            paths
+        };
+        let mut expected = all_keys("");
+        expected.sort();
+        assert!(expected.contains(&"nfs.tls.client_ca".to_owned()), "{expected:?}");
+        assert_eq!(paths(&uncommented(true).parse().unwrap()), expected);
+        parse(&uncommented(true)).unwrap();
+        let default = Config { data: "/var/lib/plimsoll".into(), ..Config::default() };
+        assert_eq!(format!("{:?}", parse(&uncommented(false)).unwrap()), format!("{default:?}"));
+        let as_installed = Config { data: state::default_dir(), ..default };
+        assert_eq!(format!("{:?}", parse(PACKAGED).unwrap()), format!("{as_installed:?}"));
     }
 
     #[test]

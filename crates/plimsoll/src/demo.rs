@@ -86,7 +86,7 @@ pub(crate) fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
         let load = format!("plimsoll bench load nfs://{}/{FREE} --op mix --time 5s", host.frontend.address());
         print_next(&load, "drive it yourself");
     };
-    run_until_told(announce, host.tasks());
+    run_until_told(announce, host.tasks(), "Demo");
     host.stop();
     Ok(ExitCode::SUCCESS)
 }

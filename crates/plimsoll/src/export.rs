@@ -103,7 +103,7 @@ pub(crate) fn run(args: ExportArgs) -> anyhow::Result<ExitCode> {
     }
     let served = Served::start(&args)?;
     // Printed in one write: a reader of the first line may stop reading.
-    run_until_told(|| print!("{}", served.commands()), served.tasks());
+    run_until_told(|| print!("{}", served.commands()), served.tasks(), &served.status());
     served.stop();
     Ok(ExitCode::SUCCESS)
 }
@@ -154,6 +154,13 @@ impl Served {
         let nfs = self.nfs.as_ref().map(|nfs| nfs.mounting().commands_of(&namespace));
         let smb = self.smb.as_ref().map(|smb| smb.commands_of(&namespace));
         nfs.into_iter().chain(smb).collect()
+    }
+
+    /// The addresses, for `systemctl status`.
+    fn status(&self) -> String {
+        let nfs = self.nfs.iter().map(|nfs| format!("NFS on {}", nfs.address()));
+        let smb = self.smb.iter().map(|smb| format!("SMB on {}", smb.address()));
+        nfs.chain(smb).collect::<Vec<_>>().join(", ")
     }
 
     fn tasks(&self) -> impl Iterator<Item = Task> + use<> {

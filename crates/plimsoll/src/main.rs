@@ -1,6 +1,6 @@
 //! The one binary.
 //!
-//! Layers, top down: `page`, `size`, `bench`, `manage`.
+//! Layers, top down: `setup`, `page`, `size`, `bench`, `manage`, `certificates`.
 
 #![allow(clippy::print_stdout, reason = "printing is what a command line does")]
 
@@ -9,6 +9,7 @@ mod announcement;
 mod arguments;
 mod background_tasks;
 mod bench;
+mod certificates;
 mod client_networks;
 mod config;
 mod demo;
@@ -25,6 +26,7 @@ mod man;
 mod manage;
 mod mounting;
 mod nfs_frontend;
+mod notify;
 mod output;
 mod overlap;
 mod page;
@@ -34,6 +36,7 @@ mod ports;
 #[cfg(test)]
 mod reference;
 mod serve;
+mod setup;
 mod shell;
 mod signals;
 mod size;
@@ -78,6 +81,8 @@ struct Cli {
 enum Command {
     /// Serve pools and volumes with service levels until Ctrl-C; the other commands manage them.
     Serve(serve::ServeArgs),
+    /// Write the configuration of a new service, start it, and create its first user.
+    Setup(Box<setup::SetupArgs>),
     #[command(flatten)]
     Manage(manage::Command),
     /// Serve existing directories over NFS or SMB until Ctrl-C, without configuration.
@@ -91,6 +96,9 @@ enum Command {
     Size(Box<size::SizeArgs>),
     /// Show the published pages: tables, settings, what their text says, and where they contradict themselves.
     Page(page::PageArgs),
+    /// Create certificates for TLS.
+    #[command(subcommand)]
+    Tls(certificates::Command),
     /// Generate load on this machine for a measurement that another one coordinates, until Ctrl-C.
     Agent(agent::AgentArgs),
     /// Print the script that makes a shell complete commands, flags and names.
@@ -127,12 +135,14 @@ fn main() -> ExitCode {
     };
     let ended = match cli.command {
         Command::Serve(args) => serve::run(args),
+        Command::Setup(args) => done(setup::run(&args)),
         Command::Manage(command) => manage::run(command),
         Command::Export(args) => export::run(*args),
         Command::Demo(args) => demo::run(args),
         Command::Bench(command) => bench::run(command),
         Command::Size(args) => size::run(*args),
         Command::Page(args) => done(page::run(&args)),
+        Command::Tls(command) => done(certificates::run(&command)),
         Command::Agent(args) => agent::run(args),
         Command::Completions(args) => done(shell::completions(&args)),
         Command::Man(args) => done(man::man(Cli::command(), &args)),

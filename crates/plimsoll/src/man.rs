@@ -48,6 +48,8 @@ fn page(command: &Command, parent: Option<&Command>) -> anyhow::Result<Vec<u8>> 
         .manual("Plimsoll manual");
     let mut page = Vec::new();
     man.render_title(&mut page)?;
+    // Long words, such as the usage of an option, cannot be spread to both margins.
+    Roff::new().control("ad", ["l"]).to_writer(&mut page)?;
     man.render_name_section(&mut page)?;
     man.render_synopsis_section(&mut page)?;
     man.render_description_section(&mut page)?;

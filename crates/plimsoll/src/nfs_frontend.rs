@@ -5,6 +5,7 @@ use crate::descriptors::Part;
 use crate::host_ids;
 use crate::lease::LeaseArgs;
 use crate::mounting::Mounting;
+use crate::notify::Supervisor;
 use crate::periodic::Task;
 use crate::ports::{NFS_PROGRAMS, Ports};
 use crate::signals::until_told;
@@ -224,12 +225,16 @@ impl NfsFrontend {
     }
 }
 
-/// Has `announce` tell how to use the service, and does the tasks, until SIGINT or SIGTERM.
-pub(crate) fn run_until_told(announce: impl FnOnce(), tasks: impl IntoIterator<Item = Task>) {
+/// Has `announce` tell how to use the service, and does the tasks, until SIGINT or SIGTERM. systemd receives `status`
+/// with the message that the service is ready.
+pub(crate) fn run_until_told(announce: impl FnOnce(), tasks: impl IntoIterator<Item = Task>, status: &str) {
+    let supervisor = Supervisor::from_env();
     until_told(|| {
         announce();
         tasks.into_iter().for_each(Task::start);
+        supervisor.ready(status);
     });
+    supervisor.stopping();
 }
 
 fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {

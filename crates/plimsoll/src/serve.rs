@@ -66,7 +66,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     config.smb.anonymous |= args.smb_anonymous;
     config.smb.multichannel = args.smb_multichannel.map_or(config.smb.multichannel, |set| set == Switch::On);
     config.api.listen = args.api.unwrap_or(config.api.listen);
-    let settings = config.api.settings()?;
+    let settings = config.check()?;
     let host = Host::start(&config.data, &config.nfs.listen(), &config.smb)?;
     let served = serve(&host, &config, &settings);
     host.stop();
@@ -96,7 +96,8 @@ fn serve(host: &Host, config: &Config, settings: &api::Settings) -> anyhow::Resu
     }
     drop(lent);
     host.log_warnings();
-    run_until_told(|| announce(&config.data, &announcement, made.as_deref()), host.tasks());
+    let status = announcement.to_string();
+    run_until_told(|| announce(&config.data, &announcement, made.as_deref()), host.tasks(), &status);
     host.begin_drain();
     api.stop(PATIENCE);
     Announcement::remove(&config.data);

@@ -43,6 +43,7 @@ pub(super) fn ci() -> anyhow::Result<Vec<Step>> {
         with_binary("power cut on XFS", "guest power-cut --smb --fs xfs --rounds 1", 15)?
             .after(&[IMAGE])
             .never_again(),
+        with_binary("package", "guest package", 10)?.after(&[IMAGE]),
         command("schemathesis", "conformance/schemathesis/run 15", 15).after(&[PROGRAMS]).never_again(),
         command("fio-plot", "conformance/fio-plot/run", 10).after(&[PROGRAMS]),
         xtask("timed tests", "programs --group timed --brief", 20)?.after(&[PROGRAMS]).takes(Load::Machine),

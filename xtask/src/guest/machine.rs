@@ -152,6 +152,11 @@ impl<'a> Guest<'a> {
         self
     }
 
+    /// Makes systemd the first process of the machine, which runs the script as a unit.
+    pub(crate) fn under_systemd(self) -> Self {
+        self.set("INIT", "systemd")
+    }
+
     /// Makes the machine wait for jobs instead of running a script of its own.
     pub(super) fn takes_jobs(mut self) -> Self {
         self.takes_jobs = true;

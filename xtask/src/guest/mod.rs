@@ -11,6 +11,7 @@ mod json;
 mod kernel_client;
 mod machine;
 mod namespace;
+mod package;
 mod power_cut;
 mod prove;
 mod quota;
@@ -56,6 +57,8 @@ pub(crate) enum Task {
     Prove(prove::Args),
     /// Check the advice of `client check` for the kernel's mounts, and the effect of its commands.
     Tune(tune::Args),
+    /// Install, set up, upgrade and remove the Debian package under systemd.
+    Package(package::Args),
     /// Test capacity on a kernel with project quotas.
     Quota,
     /// Run all tests of a release in one guest.
@@ -98,6 +101,7 @@ pub(crate) fn run(task: &Task) -> anyhow::Result<()> {
         Task::Crossproto(args) => crossproto::run(args),
         Task::TwoClients(args) => two_clients::run(args),
         Task::PowerCut(args) => power_cut::run(args),
+        Task::Package(args) => package::run(args),
         Task::Suite(args) => suite::run(args),
         Task::KernelClient(_)
         | Task::Tls(_)
@@ -119,7 +123,12 @@ fn run_part(task: &Task, machine: &mut Machine<'_>, form: Form) -> anyhow::Resul
         Task::Prove(args) => prove::run(args, machine, form),
         Task::Tune(args) => tune::run(args, machine, form),
         Task::Quota => quota::run(machine),
-        Task::Image(_) | Task::Run(_) | Task::TwoClients(_) | Task::PowerCut(_) | Task::Suite(_) => {
+        Task::Image(_)
+        | Task::Run(_)
+        | Task::TwoClients(_)
+        | Task::PowerCut(_)
+        | Task::Package(_)
+        | Task::Suite(_) => {
             bail!("not a part of the suite")
         }
     }

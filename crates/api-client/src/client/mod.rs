@@ -1,9 +1,11 @@
 //! A client that sends one request at a time, on the calling thread.
 
+mod certificate;
 mod socket;
 mod transport;
 mod users;
 
+pub use certificate::CertificateFault;
 pub use transport::{Error, Result, Target};
 
 use crate::model::{

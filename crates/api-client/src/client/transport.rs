@@ -1,5 +1,6 @@
 //! Requests and replies of the client.
 
+use super::certificate::CertificateFault;
 use super::socket::SocketConnector;
 use crate::model::Problem;
 use crate::path::encoded;
@@ -40,6 +41,11 @@ pub enum Error {
     /// The service refused the request.
     Refused(Problem),
     Unreachable(String),
+    /// The certificate of the service is not trusted.
+    Untrusted {
+        url: String,
+        fault: CertificateFault,
+    },
     /// The reply is not one of a Plimsoll service.
     UnexpectedReply(String),
 }
@@ -50,6 +56,9 @@ impl std::fmt::Display for Error {
             Self::Refused(problem) if problem.forceable => write!(f, "{problem} (may be forced)"),
             Self::Refused(problem) => problem.fmt(f),
             Self::Unreachable(why) => write!(f, "the service cannot be reached: {why}"),
+            Self::Untrusted { url, fault } => {
+                write!(f, "the certificate of {url} is not trusted: {fault}")
+            }
             Self::UnexpectedReply(what) => write!(f, "the service's answer is not understood: {what}"),
         }
     }
@@ -143,6 +152,9 @@ impl Transport {
                 .into_iter()
                 .filter_map(|item| if let PemItem::Certificate(issuer) = item { Some(issuer) } else { None })
                 .collect();
+            if issuers.is_empty() {
+                return Err(Error::Unreachable("the file has no certificate in PEM".to_owned()));
+            }
             let roots = RootCerts::new_with_certs(&issuers);
             config = config.tls_config(TlsConfig::builder().root_certs(roots).build());
         }
@@ -159,7 +171,10 @@ impl Transport {
 
     /// Sends a request and returns a reply that is not a problem.
     pub(super) fn send(&self, request: &Request) -> Result<Reply> {
-        let unreachable = |error: ureq::Error| Error::Unreachable(format!("{}: {error}", self.base));
+        let unreachable = |error: ureq::Error| match CertificateFault::of(&error) {
+            Some(fault) => Error::Untrusted { url: self.base.clone(), fault },
+            None => Error::Unreachable(format!("{}: {error}", self.base)),
+        };
         let mut builder = ureq::http::Request::builder()
             .method(request.method.clone())
             .uri(format!("{}{}{}", self.base, request.path, request.query))

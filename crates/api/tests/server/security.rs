@@ -4,7 +4,7 @@ use crate::raw::ask;
 use crate::rig::{Rig, refused, service};
 use api::{Dependencies, Settings, Tls};
 use api_client::model::{NewPool, NewToken, Role};
-use api_client::{ChangeOptions, Client, Error, Target};
+use api_client::{CertificateFault, ChangeOptions, Client, Error, Target};
 use envelope::Level;
 use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
@@ -180,10 +180,12 @@ fn tls_is_for_those_who_trust_its_issuer() {
     assert_eq!(trusting.version().unwrap().api, "v1");
     trusting.create_pool(&pool("p")).unwrap();
     let doubting = Client::new(&target(None, rig.server.url())).unwrap();
-    assert!(matches!(doubting.version(), Err(Error::Unreachable(_))));
+    let is_unknown =
+        |error| matches!(error, Err(Error::Untrusted { fault: CertificateFault::UnknownIssuer, .. }));
+    assert!(is_unknown(doubting.version()));
     let (_, other) = certificate();
     let mistaken = Client::new(&target(Some(other), rig.server.url())).unwrap();
-    assert!(matches!(mistaken.version(), Err(Error::Unreachable(_))));
+    assert!(matches!(mistaken.version(), Err(Error::Untrusted { .. })));
     let plain = Client::new(&target(None, rig.server.url().replace("https", "http"))).unwrap();
     assert!(matches!(plain.version(), Err(Error::Unreachable(_))));
 }

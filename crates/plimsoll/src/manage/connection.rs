@@ -12,7 +12,7 @@ use anyhow::{Context, anyhow, bail};
 use api::convert::ToValue;
 use api_client::ADMIN_TOKEN_FILE;
 use api_client::model::{MountTarget, Page, Problem, Volume, Warning};
-use api_client::{ChangeOptions, Client, Error, Target};
+use api_client::{CertificateFault, ChangeOptions, Client, Error, Target};
 use clap::Args;
 use serde::Serialize;
 use stable::files::read_secret;
@@ -196,7 +196,11 @@ impl ServiceArgs {
         let socket = is_local.then(|| SocketPath::in_dir(&data)).transpose()?;
         let path = socket.as_ref().map(|socket| socket.path.clone());
         let target = Target { url: url.clone(), token, issuers, socket: path };
-        let client = Client::new(&target).map_err(|error| describe(error, &url))?;
+        // Only the certificates of --ca can be wrong before the first request.
+        let client = Client::new(&target).map_err(|error| match error {
+            Error::Unreachable(why) => anyhow!("--ca (PLIMSOLL_CA): {why}"),
+            other => describe(other, &url),
+        })?;
         let announced = announced.filter(|_| is_own);
         let (nfs, smb) = (announced.as_ref().map(|own| own.nfs), announced.and_then(|own| own.smb));
         Ok(Session { client, url, nfs, smb, form: Form::default(), _socket: socket })
@@ -253,6 +257,9 @@ fn describe(error: Error, url: &str) -> anyhow::Error {
         Error::Refused(problem) if problem.forceable => anyhow!("{problem} (--force)"),
         Error::Refused(problem) => anyhow!("{problem}"),
         Error::Unreachable(why) => anyhow!("no service answers ({why}): start it with \"plimsoll serve\""),
+        Error::Untrusted { fault, .. } => {
+            anyhow!("the certificate of {url} is not trusted: {fault}. {}", remedy(&fault))
+        }
         Error::UnexpectedReply(what) => {
             anyhow!("the server at {url} is not a Plimsoll of this version: {what}")
         }
@@ -266,6 +273,22 @@ fn stale(problem: &Problem) -> String {
         format!("plimsoll {} show {}", version.kind, quoted(&version.name))
     });
     printable(&format!("{fact}: look at it again with \"{look}\""))
+}
+
+/// The advice for a certificate that is not trusted.
+fn remedy(fault: &CertificateFault) -> &'static str {
+    match fault {
+        CertificateFault::UnknownIssuer => "Name the certificate of its CA with --ca FILE or PLIMSOLL_CA",
+        CertificateFault::IsAuthority | CertificateFault::WrongPurpose => {
+            "On the server, make a CA and a certificate with \"plimsoll tls init NAME\""
+        }
+        CertificateFault::WrongName(_) => {
+            "Use one of its names in --url, or on the server \"plimsoll tls init --renew NAME\""
+        }
+        CertificateFault::Expired => "On the server, renew it with \"plimsoll tls init --renew\"",
+        CertificateFault::NotYetValid => "Check the clocks of this machine and of the server",
+        CertificateFault::Other(_) => "Make another one with \"plimsoll tls init NAME\"",
+    }
 }
 
 impl Session {

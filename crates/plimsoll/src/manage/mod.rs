@@ -23,7 +23,7 @@ pub(crate) mod words;
 
 pub(crate) use access::RuleFlags;
 pub(crate) use connection::{ServiceArgs, Session};
-pub(crate) use password::without_line_end;
+pub(crate) use password::{PasswordArgs, without_line_end};
 pub(crate) use table::Table;
 
 use clap::Subcommand;

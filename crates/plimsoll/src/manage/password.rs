@@ -22,6 +22,11 @@ pub(crate) struct PasswordArgs {
 }
 
 impl PasswordArgs {
+    /// The password in a file; asks without one.
+    pub(crate) fn from_file(password_file: Option<PathBuf>) -> Self {
+        Self { password_file, no_password: false }
+    }
+
     /// The password for the user `name`; `None` with `--no-password`.
     pub(crate) fn read(&self, name: &str) -> anyhow::Result<Option<String>> {
         if self.no_password {

@@ -18,6 +18,7 @@ mod newcomer;
 mod page;
 mod rig;
 mod secure;
+mod setup;
 mod size;
 #[path = "../../../vfs/tests/support/skip.rs"]
 mod skip;

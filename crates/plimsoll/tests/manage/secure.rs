@@ -140,3 +140,85 @@ fn invalid_configuration_is_refused_with_reason() {
         assert!(!output.status.success() && said.contains(complaint), "{text}: {said}");
     }
 }
+
+/// Runs `plimsoll` without a service; returns whether it succeeded, and its output.
+fn run(arguments: &[&str]) -> (bool, String) {
+    let output = plimsoll(None).args(arguments).output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8(said).unwrap())
+}
+
+/// A service whose API has this certificate.
+fn service_with(certificate: &Path, key: &Path) -> (Service, tempfile::TempDir) {
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("config.toml");
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let text = format!(
+        "[api]\nlisten = \"127.0.0.1:{port}\"\nurl = \"https://localhost:{port}\"\ncertificate = {certificate:?}\nkey = {key:?}\n"
+    );
+    fs::write(&config, text).unwrap();
+    (Service::start_with(&["--config", config.to_str().unwrap()]), dir)
+}
+
+#[test]
+fn certificates_of_tls_init_secure_the_api_and_nfs() {
+    let dir = tempfile::tempdir().unwrap();
+    let tls = dir.path().join("tls");
+    let path = |name: &str| tls.join(name);
+    let text = |name: &str| path(name).to_str().unwrap().to_owned();
+    let at = ["--dir", tls.to_str().unwrap()];
+    let (done, said) = run(&[&["tls", "init", "localhost", "127.0.0.1"], &at[..]].concat());
+    assert!(
+        done && said.contains("825 days") && said.contains("[nfs.tls]") && said.contains("--ca "),
+        "{said}"
+    );
+    for (name, mode) in [("ca.pem", 0o644), ("ca.key", 0o600), ("server.pem", 0o644), ("server.key", 0o600)] {
+        assert_eq!(fs::metadata(path(name)).unwrap().permissions().mode() & 0o777, mode, "{name}");
+    }
+    let before = fs::read(path("server.pem")).unwrap();
+    let (done, said) = run(&[&["tls", "init", "localhost"], &at[..]].concat());
+    assert!(!done && said.contains("nothing was created") && said.contains("--renew"), "{said}");
+    assert_eq!(fs::read(path("server.pem")).unwrap(), before);
+    let (done, said) = run(&[&["tls", "init", "--renew"], &at[..]].concat());
+    assert!(done && said.contains("certificate for localhost, 127.0.0.1"), "{said}");
+    assert_ne!(fs::read(path("server.pem")).unwrap(), before);
+    let (done, said) = run(&[&["tls", "client", "web1"], &at[..]].concat());
+    assert!(done && path("client.pem").exists() && path("client.key").exists(), "{said}");
+    let (done, said) = run(&[&["tls", "client", "web2"], &at[..]].concat());
+    assert!(!done && said.contains("--output"), "{said}");
+
+    let (service, _config) = service_with(&path("server.pem"), &path("server.key"));
+    let ca = text("ca.pem");
+    assert!(service.says(&["pool", "list", "--ca", &ca]).contains("No pools"));
+    let by_address = service.announcement()["api"].as_str().unwrap().replace("localhost", "127.0.0.1");
+    let token = service.data().join("admin.token");
+    let token = token.to_str().unwrap();
+    service.says(&["pool", "list", "--ca", &ca, "--url", &by_address, "--token-file", token]);
+    let (done, said) = run(&[&["tls", "init", "--renew", "files.example.org"], &at[..]].concat());
+    assert!(done, "{said}");
+    let (other, _config) = service_with(&path("server.pem"), &path("server.key"));
+    let said = other.refuses(&["pool", "list", "--ca", &ca]);
+    assert!(said.contains("it is for files.example.org") && said.contains("--renew NAME"), "{said}");
+    let options =
+        ["--tls-cert", &text("server.pem"), "--tls-key", &text("server.key"), "--tls-client-ca", &ca];
+    assert_eq!(Service::start_with(&options).json(&["pool", "list"])["items"].as_array().unwrap().len(), 0);
+}
+
+#[test]
+fn certificate_that_no_server_can_have_is_refused_in_plain_words() {
+    let dir = tempfile::tempdir().unwrap();
+    let (certificate, key) = (dir.path().join("cert.pem"), dir.path().join("key.pem"));
+    // As `openssl req -x509` makes it.
+    let mut params = rcgen::CertificateParams::new(["localhost".to_owned()]).unwrap();
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let pair = rcgen::KeyPair::generate().unwrap();
+    fs::write(&certificate, params.self_signed(&pair).unwrap().pem()).unwrap();
+    fs::write(&key, pair.serialize_pem()).unwrap();
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
+    let (service, _config) = service_with(&certificate, &key);
+    let said = service.refuses(&["pool", "list", "--ca", certificate.to_str().unwrap()]);
+    assert!(said.contains("the certificate of a CA") && said.contains("plimsoll tls init"), "{said}");
+    assert!(!said.contains("Other(") && !said.contains("plimsoll serve"), "{said}");
+    let said = service.refuses(&["pool", "list", "--ca", key.to_str().unwrap()]);
+    assert!(said.contains("has no certificate in PEM") && !said.contains("plimsoll serve"), "{said}");
+}

@@ -1,6 +1,7 @@
 //! The running process: signals, modes of its files, and restarts.
 
 mod files;
+mod notify;
 mod restart;
 mod rig;
 mod signals;

@@ -1,0 +1,95 @@
+//! The next steps after `plimsoll setup`.
+
+use super::questions::{Answers, Service, Tls};
+use crate::shell::quoted;
+use std::fmt::Write;
+use std::net::IpAddr;
+use std::path::Path;
+
+pub(super) fn written(config: &Path, backup: Option<&Path>) -> String {
+    let kept = backup.map(|backup| format!("; the earlier one is {}", backup.display())).unwrap_or_default();
+    format!("The configuration is {}{kept}.\n", config.display())
+}
+
+/// The commands that follow. `user` is the first user: whether it was created.
+pub(super) fn next(answers: &Answers, host: &str, runs: bool, user: Option<bool>, config: &Path) -> String {
+    let serves = |service| answers.services.contains(&service);
+    let mut text = "\nNext, on this machine:\n".to_owned();
+    if !runs {
+        let config = quoted(&config.to_string_lossy()).into_owned();
+        _ = writeln!(text, "  plimsoll serve --config {config}");
+    }
+    if let (Some(false), Some(name)) = (user, &answers.user) {
+        _ = writeln!(text, "  plimsoll user create {} --uid 1000", quoted(name));
+    }
+    let protocols = match (serves(Service::Nfs), serves(Service::Smb)) {
+        (true, true) => "smb,nfsv4.2",
+        (false, true) => "smb",
+        _ => "nfsv4.1,nfsv4.2",
+    };
+    let clients = network(host);
+    text += "  plimsoll pool create p1 --level plimsoll/unlimited --size 100GiB\n";
+    _ = writeln!(
+        text,
+        "  plimsoll volume create v1 --pool p1 --size 50GiB --protocols {protocols} --allow {clients}"
+    );
+    text += "and on clients:\n";
+    let address = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+    if serves(Service::Nfs) {
+        let xprtsec = if answers.tls == Tls::None { "" } else { ",xprtsec=tls" };
+        _ = writeln!(text, "  mount -t nfs -o vers=4.2{xprtsec} {address}:/v1 /mnt");
+    }
+    if serves(Service::Smb) {
+        let name = answers.user.as_deref().unwrap_or("USER");
+        _ = writeln!(text, "  mount -t cifs -o vers=3.1.1,username={} //{address}/v1 /mnt", quoted(name));
+    }
+    let ports = [(Service::Nfs, "2049/tcp (NFS)"), (Service::Smb, "445/tcp (SMB)")];
+    let open: Vec<&str> =
+        ports.iter().filter(|(service, _)| serves(*service)).map(|(_, port)| *port).collect();
+    _ = writeln!(text, "A firewall must let these ports in: {}.", open.join(", "));
+    text
+}
+
+/// The network of an address, as an example of a rule: clients in it may mount.
+fn network(host: &str) -> String {
+    match host.parse() {
+        Ok(IpAddr::V4(ip)) if !ip.is_loopback() => {
+            let [a, b, c, _] = ip.octets();
+            format!("{a}.{b}.{c}.0/24")
+        }
+        Ok(ip) => ip.to_string(),
+        Err(_) => "10.1.0.0/16".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_have_the_real_address_and_the_chosen_protocols() {
+        let answers = Answers {
+            address: "0.0.0.0".parse().unwrap(),
+            services: vec![Service::Nfs, Service::Smb],
+            tls: Tls::Init,
+            user: Some("alice".into()),
+        };
+        let text = next(&answers, "10.0.0.5", false, Some(false), Path::new("/etc/p.toml"));
+        for line in [
+            "plimsoll serve --config /etc/p.toml",
+            "plimsoll user create alice --uid 1000",
+            "--protocols smb,nfsv4.2 --allow 10.0.0.0/24",
+            "mount -t nfs -o vers=4.2,xprtsec=tls 10.0.0.5:/v1 /mnt",
+            "mount -t cifs -o vers=3.1.1,username=alice //10.0.0.5/v1 /mnt",
+            "2049/tcp (NFS), 445/tcp (SMB)",
+        ] {
+            assert!(text.contains(line), "{line}: {text}");
+        }
+        let answers = Answers { services: vec![Service::Nfs], tls: Tls::None, user: None, ..answers };
+        let text = next(&answers, "::1", true, None, Path::new("/etc/p.toml"));
+        assert!(
+            text.contains("vers=4.2 [::1]:/v1") && !text.contains("cifs") && !text.contains("serve"),
+            "{text}"
+        );
+    }
+}
