@@ -58,8 +58,8 @@ mixed() { verify_with_fio mixed --size=6m --rw=randrw --bsrange=512-128k --block
 
 # --- a server that is killed and comes back: durable opens are lost with it, and the client opens by name; persistent ones are not ----
 
-# Linux answers EPIPE or ECONNABORTED to whoever's request it was about to send when the connection ended, and EAGAIN to an fsync that
-# finds the next one, on a hard mount, too: that is done again, until there is a connection.
+# Linux answers EPIPE or ECONNABORTED to a request that it was about to send when the connection ended, and EAGAIN to an fsync
+# that finds the next connection, on a hard mount too. The command is repeated until there is a connection.
 unless_cut() { # command
     local said
     for _ in $(seq 20); do

@@ -208,8 +208,8 @@ pub(crate) fn descriptor_path(fd: BorrowedFd<'_>) -> PathBuf {
 
 fn wrong_owner(path: &Path) -> String {
     format!(
-        "the file system gives {} to another user than {}, who makes it, as NFS does where root is squashed: others may \
-         be that user too. Run this as a user whose files stay his, or let the server believe who calls (--squash none)",
+        "the file system gives {} to a user other than its creator {}, as NFS does when it squashes root: other clients \
+         may be that user too. Run this as a user that is not squashed, or turn squashing off (--squash none)",
         path.display(),
         geteuid().as_raw()
     )

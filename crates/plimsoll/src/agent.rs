@@ -16,8 +16,8 @@ use std::process::ExitCode;
   (umask 077 && head -c 32 /dev/urandom | base64 > plimsoll.token)
   plimsoll agent --listen 10.0.0.11:2051 --token-file plimsoll.token
 
-Every machine needs a copy of the token file. Traffic is not encrypted: whoever can change it on its way can have this machine
-load what he likes. Let nobody but the coordinator reach the port.")]
+Every machine needs a copy of the token file. Traffic is not encrypted: an attacker on the network
+could redirect the load. Allow only the coordinator to reach the port.")]
 pub(crate) struct AgentArgs {
     /// Address and port where the coordinator reaches this agent; 0.0.0.0 is every IPv4 address of this machine, port 0 any free one
     #[arg(long, default_value = "127.0.0.1:2051", value_name = "ADDRESS:PORT")]

@@ -104,7 +104,7 @@ impl Drop for Hidden {
     }
 }
 
-/// Prints; whoever does not want to read on is no error.
+/// Prints; a reader that closes the pipe is not an error.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut out = anstream::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

@@ -618,7 +618,7 @@ fn listing_shows_changes_by_others() {
         assert_eq!(listed_size(&root, "file"), Some(5), "through another store of this process: at once");
         fs::write(tree.path.join("file"), b"by another process").unwrap();
         std::thread::sleep(Duration::from_millis(1010));
-        assert_eq!(listed_size(&root, "file"), Some(18), "by whoever else: after a second");
+        assert_eq!(listed_size(&root, "file"), Some(18), "by another process: after a second");
         drop(file);
     });
 }

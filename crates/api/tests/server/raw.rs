@@ -311,7 +311,7 @@ fn the_end_waits_for_what_is_under_way() {
 #[test]
 fn too_many_requests_are_refused_and_the_state_is_still_told() {
     let rig = Rig::start();
-    // Whoever asks for the clients waits until this is let go.
+    // A request for the clients waits until this lock is released.
     let held = rig.plane.clients.lock();
     let line = format!(
         "GET /v1/clients HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\nconnection: close\r\n\r\n",

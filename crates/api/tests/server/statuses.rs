@@ -82,7 +82,7 @@ fn volumes_are_made_changed_and_removed() {
     let replaced = client.replace_rules(&ChangeOptions::none(), "v", &rules).unwrap();
     assert_eq!(client.rules("v").unwrap(), replaced);
     assert_eq!(replaced.value, rules);
-    // Whom a provider needs more than the pool has.
+    // A change that needs more than the pool has.
     let too_large = VolumePatch { size_bytes: Some(8 * TIB), ..VolumePatch::default() };
     assert_eq!(refused(client.change_volume(&ChangeOptions::none(), "v", &too_large)).0, 422);
     let second = NewVolume::new("w", "p", 3 * TIB);

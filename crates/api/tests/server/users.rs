@@ -135,7 +135,7 @@ fn reader_token_changes_nothing() {
     assert!(rig.service.accounts().nt_hash("alice", "").is_some());
 }
 
-/// No reply to whoever asks has a password, nor what it is compared with.
+/// No reply contains a password or its hash.
 #[test]
 fn no_reply_has_a_password() {
     let rig = Rig::start();

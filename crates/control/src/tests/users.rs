@@ -1,4 +1,4 @@
-//! Users from their making to their end: who logs in, as whom, and what nobody finds out.
+//! Users from creation to deletion: logins, the identity that a login gets, and secrets that stay hidden.
 
 use super::rig::{FailureMode, Killed, Rig, context, properties};
 use crate::seal::KEY_FILE;

@@ -199,7 +199,7 @@ pub fn start_tls_record(xid: u32) -> Vec<u8> {
 impl<S: Read + Write> Rpc<S> {
     pub fn send(&mut self, procedure: (u32, u32, u32), args: &impl Encode) {
         self.xid += 1;
-        // Whoever hangs up is found out by the missing answer.
+        // A failed write shows up as a missing reply.
         _ = self.stream.write_all(&record(self.xid, procedure, args));
     }
 

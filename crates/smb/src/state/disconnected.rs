@@ -38,7 +38,7 @@ type User = Option<u32>;
 #[derive(Default)]
 struct TaskQueue {
     tasks: HashMap<User, VecDeque<Task>>,
-    /// Users with tasks, of whom none is running.
+    /// Users with tasks, none of which is running.
     ready: VecDeque<User>,
     active: HashSet<User>,
     threads: usize,

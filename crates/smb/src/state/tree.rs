@@ -58,7 +58,7 @@ pub(crate) fn client_origin(client: IpAddr) -> Origin {
 }
 
 impl DiskShare {
-    /// Creates the share for a logged-in `user`, to whom the export grants the rights of `caller`.
+    /// Creates the share for a logged-in `user`; the export grants the user the rights of `caller`.
     pub(crate) fn new(
         client: Weak<dyn Client>,
         export: &Arc<Export>,

@@ -311,7 +311,7 @@ impl Store {
         }
         let freed = used - inode.attrs().used;
         let attrs = &mut inode.attrs;
-        // chown(2) takes the set-id bits of anything but a directory, whoever calls it.
+        // chown(2) clears the set-id bits of everything but a directory, for every caller.
         if (set.uid.is_some() || set.gid.is_some()) && attrs.file_type != FileType::Directory {
             attrs.mode &= !set_id_bits(attrs.mode);
         }

@@ -185,7 +185,7 @@ impl FileClaims {
         let opens = self.opens.of_lease(key, stream);
         let durable: Vec<OpenId> = opens.filter(|open| open.is_durable()).map(|open| open.id).collect();
         if let Some(at) = self.lease_at(key, stream) {
-            // Whoever goes on with it is asked for nothing any more.
+            // A holder that takes the lease over gets no further break request.
             self.leases[at].deadline = None;
         }
         for open in durable {

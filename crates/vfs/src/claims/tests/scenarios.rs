@@ -29,7 +29,7 @@ fn the_last_close_deletes() {
     assert_eq!(rig.decided(0), (true, Some(link())));
     assert_eq!(rig.refused(&Request::Open(opening(4, read_write()))), Conflict::DeletePending);
     rig.granted(&delete(second, None));
-    assert_eq!(rig.decided(0), (false, None), "whoever decided it before");
+    assert_eq!(rig.decided(0), (false, None), "a later decision replaces an earlier one");
     let fourth = rig.open(opening(4, read_write()));
     rig.granted(&delete(second, Some(link())));
     for open in [first, second, reader] {
