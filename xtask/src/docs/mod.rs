@@ -62,8 +62,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     for result in results {
         let Outcome { path, run, not_run, fault, time } = result?;
         let outcome = if fault.is_some() { "FAILS" } else { "ok" };
-        println!("{path:<28}{run:>3} blocks run{:>6.0} s  {outcome}", time.as_secs_f64());
-        not_run.iter().for_each(|(line, why)| println!("{:28}not run, line {line}: {why}", ""));
+        println!("{path:<36}{run:>3} blocks run{:>6.0} s  {outcome}", time.as_secs_f64());
+        not_run.iter().for_each(|(line, why)| println!("{:36}not run, line {line}: {why}", ""));
         faults.extend(fault.map(|fault| format!("{path}: {fault}")));
     }
     ensure!(faults.is_empty(), "{}", faults.join("\n\n"));
