@@ -163,7 +163,7 @@ impl Options {
             argv.extend(["--durability", "relaxed"].map(String::from));
         }
         // A binary to compare with may be older than the option.
-        let help = Command::new(&self.binary).args(["export", "--help"]).output()?;
+        let help = Command::new(&self.binary).args(["help", "export"]).output()?;
         if String::from_utf8_lossy(&help.stdout).contains("--no-portmap") {
             argv.push("--no-portmap".to_owned());
         }

@@ -51,13 +51,13 @@ pub(crate) struct ExportArgs {
     #[arg(long, value_name = "CIDR")]
     allow: Vec<Cidr>,
     /// Protection that clients must use for their connections
-    #[arg(long, value_parser = words::xprtsec(), default_value = "any")]
+    #[arg(long, value_parser = words::xprtsec(), default_value = "any", hide_short_help = true)]
     xprtsec: Protection,
     /// When a stable write is acknowledged: after the flush, or at once (a power cut then loses the last seconds)
-    #[arg(long, value_parser = words::durability(), default_value = "sync")]
+    #[arg(long, value_parser = words::durability(), default_value = "sync", hide_short_help = true)]
     durability: Durability,
     /// Access control by mode bits, or by Windows access control lists
-    #[arg(long, value_parser = words::security_style(), default_value = "unix")]
+    #[arg(long, value_parser = words::security_style(), default_value = "unix", hide_short_help = true)]
     security_style: api_client::model::SecurityStyle,
     /// Protocols they are served over [default: all versions of NFS]
     #[arg(long, value_delimiter = ',', value_parser = words::protocol())]
@@ -67,13 +67,13 @@ pub(crate) struct ExportArgs {
     #[command(flatten)]
     smb: SmbListen,
     /// Settings of the shares, with commas between them, like encryption=required,signing=off: those of "plimsoll volume create"
-    #[arg(long = "smb", value_name = "SETTING=VALUE", value_delimiter = ',', help_heading = "SMB")]
+    #[arg(long = "smb", value_name = "SETTING=VALUE", value_delimiter = ',', help_heading = "SMB", hide_short_help = true)]
     smb_settings: Vec<SmbAssignment>,
     #[command(flatten)]
     modes: ShareModes,
     /// Directory for the key that signs file handles; clients must mount anew if it is lost [default:
     /// /var/lib/plimsoll, or ~/.local/state/plimsoll for an ordinary user]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", hide_short_help = true)]
     state: Option<PathBuf>,
 }
 

@@ -14,11 +14,11 @@ const LEASES_S: RangeInclusive<u32> = 5..=3600;
 #[derive(Clone, Debug, Args)]
 pub(crate) struct LeaseArgs {
     /// Seconds that an NFSv4 client keeps its state without a sign of life, 5 to 3600; then other clients may take it
-    #[arg(long, default_value_t = LEASE_S, value_name = "SECONDS")]
+    #[arg(long, default_value_t = LEASE_S, value_name = "SECONDS", hide_short_help = true)]
     pub(crate) lease: u32,
     /// Seconds after a start in which clients reclaim their locks, and no client gets new ones, at least as long as the lease; 0
     /// for none [default: 1.5 times the lease, 45]
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", hide_short_help = true)]
     pub(crate) grace_period: Option<u32>,
 }
 

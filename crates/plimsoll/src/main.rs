@@ -18,6 +18,7 @@ mod endpoints;
 mod exit;
 mod export;
 mod form;
+mod help;
 mod host;
 mod host_ids;
 mod lease;
@@ -51,25 +52,28 @@ mod volumes;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
+
+const TRY_IT: &str = "Try it:
+  plimsoll serve
+and from another terminal:
+  plimsoll pool create p1 --level anf/ultra --size 4TiB
+  plimsoll volume create v1 --pool p1 --size 1TiB --allow 127.0.0.1
+  plimsoll volume watch v1";
 
 /// Self-hosted file storage over NFS and SMB: volumes with cloud service levels, a benchmark, and a sizing advisor.
 #[derive(Debug, Parser)]
 #[command(
     name = "plimsoll",
     version,
-    after_help = format!("Try it:
-  plimsoll serve
-and from another terminal:
-  plimsoll pool create p1 --level anf/ultra --size 4TiB
-  plimsoll volume create v1 --pool p1 --size 1TiB --allow 127.0.0.1
-  plimsoll volume watch v1
+    after_help = format!("{TRY_IT}\n\n{}", exit::HELP),
+    after_long_help = format!("{TRY_IT}
 
 {}
 
-Logs go to the standard error; PLIMSOLL_LOG=error|warn|info|debug says how much [default: info].
+Logs go to the standard error; PLIMSOLL_LOG=error|warn|info|debug sets their level [default: info].
 Colors: none in pipes, with NO_COLOR set, or with CLICOLOR=0; CLICOLOR_FORCE=1 for colors in pipes too.", exit::HELP)
 )]
 struct Cli {
@@ -129,7 +133,10 @@ fn main() -> ExitCode {
         tracing::error!(thread = thread.name().unwrap_or("unnamed"), "a defect: {panic}");
     }));
     let done = |ended: anyhow::Result<()>| ended.map(|()| ExitCode::SUCCESS);
-    let cli = match Cli::try_parse_from(arguments) {
+    let parsed = help::arranged(Cli::command())
+        .try_get_matches_from(arguments)
+        .and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = match parsed {
         Ok(cli) => cli,
         Err(error) => return exit::unparsed(&error, as_json),
     };

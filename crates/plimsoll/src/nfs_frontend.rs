@@ -41,37 +41,37 @@ pub(crate) struct Listen {
     #[arg(long, default_value = "127.0.0.1:2049", value_name = "ADDRESS:PORT")]
     pub(crate) listen: SocketAddr,
     /// A second port for MOUNT, besides the NFS port; 0 for none [default: 635, if NFS is on 2049 and it is free]
-    #[arg(long, value_name = "PORT")]
+    #[arg(long, value_name = "PORT", hide_short_help = true)]
     pub(crate) mount_port: Option<u16>,
     /// Port for the port mapper, TCP and UDP; 0 for none [default: 111, if NFS is on 2049 and it is free]
-    #[arg(long, value_name = "PORT")]
+    #[arg(long, value_name = "PORT", hide_short_help = true)]
     pub(crate) portmap_port: Option<u16>,
     /// Serve no port mapper: clients then mount with the options port= and mountport=
-    #[arg(long, conflicts_with = "portmap_port")]
+    #[arg(long, conflicts_with = "portmap_port", hide_short_help = true)]
     pub(crate) no_portmap: bool,
     /// Tell the rpcbind of this host, which has port 111, of NFS, MOUNT and the locks of version 3, rather than serve a port mapper
-    #[arg(long, conflicts_with_all = ["portmap_port", "no_portmap"])]
+    #[arg(long, conflicts_with_all = ["portmap_port", "no_portmap"], hide_short_help = true)]
     pub(crate) register_rpcbind: bool,
     /// Threads that receive and answer calls [default: one for each core]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", hide_short_help = true)]
     pub(crate) threads: Option<usize>,
     /// Connections that one client, an address, may have open
-    #[arg(long, default_value_t = CONNECTIONS_PER_CLIENT, value_name = "N")]
+    #[arg(long, default_value_t = CONNECTIONS_PER_CLIENT, value_name = "N", hide_short_help = true)]
     pub(crate) connections_per_client: NonZeroUsize,
     /// Seconds without a call after which a connection is closed; a client that still wants something connects again
-    #[arg(long, default_value_t = IDLE_TIMEOUT, value_name = "SECONDS")]
+    #[arg(long, default_value_t = IDLE_TIMEOUT, value_name = "SECONDS", hide_short_help = true)]
     pub(crate) idle_timeout: NonZeroU32,
     /// Name users and groups to NFSv4 clients as this host does, with this domain: alice@example.org [default: their numbers]
-    #[arg(long, value_name = "DOMAIN")]
+    #[arg(long, value_name = "DOMAIN", hide_short_help = true)]
     pub(crate) id_domain: Option<String>,
     /// Leading bits that IPv6 addresses have in common which count as one network: what clients make the service remember is bounded for
     /// each network
-    #[arg(long, default_value_t, value_name = "BITS")]
+    #[arg(long, default_value_t, value_name = "BITS", hide_short_help = true)]
     pub(crate) ipv6_prefix: Ipv6Prefix,
     #[command(flatten)]
     pub(crate) lease: LeaseArgs,
     /// Let NFSv4.1 and 4.2 clients cache writes to files that no other client has open, until another client opens the file
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub(crate) write_delegations: bool,
     #[command(flatten)]
     pub(crate) tls: TlsSettings,

@@ -40,10 +40,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDRESS:PORT")]
     smb_listen: Option<SocketAddr>,
     /// Allow anonymous SMB logins. They can list shares but not open them [default: that of the configuration; else they are refused]
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     smb_anonymous: bool,
     /// Whether a session of SMB may have several TCP connections (multichannel); off: AES-GMAC signs for all clients that offer it [default: that of the configuration; else on]
-    #[arg(long, value_name = "on|off")]
+    #[arg(long, value_name = "on|off", hide_short_help = true)]
     smb_multichannel: Option<Switch>,
     /// Address and port for the API, over which everything is managed [default: that of the configuration, or 127.0.0.1:2050]
     #[arg(long, value_name = "ADDRESS:PORT")]

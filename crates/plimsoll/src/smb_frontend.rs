@@ -29,13 +29,13 @@ pub(crate) struct SmbListen {
     #[arg(long, value_name = "FILE")]
     pub(crate) smb_users: Option<PathBuf>,
     /// Names that clients call the service by, besides its address: logins meant for others are refused [default: any name]
-    #[arg(long, value_name = "NAME,...", value_delimiter = ',', requires = "smb_users")]
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', requires = "smb_users", hide_short_help = true)]
     pub(crate) smb_names: Vec<String>,
     /// Allow anonymous logins. They can list shares but not open them
-    #[arg(long, requires = "smb_users")]
+    #[arg(long, requires = "smb_users", hide_short_help = true)]
     pub(crate) smb_anonymous: bool,
     /// Whether a session may have several TCP connections (multichannel); off: AES-GMAC signs for all clients that offer it
-    #[arg(long, default_value = "on", value_name = "on|off", requires = "smb_users")]
+    #[arg(long, default_value = "on", value_name = "on|off", requires = "smb_users", hide_short_help = true)]
     pub(crate) smb_multichannel: Switch,
 }
 

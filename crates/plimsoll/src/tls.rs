@@ -21,7 +21,7 @@ const LOOK: Duration = Duration::from_secs(1);
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct TlsSettings {
     /// Whether clients may encrypt their connections, or must [default: allow with --tls-cert, else off]
-    #[arg(long = "tls", value_name = "WHEN")]
+    #[arg(long = "tls", value_name = "WHEN", hide_short_help = true)]
     mode: Option<TlsMode>,
     /// The server's certificate in PEM, and those that lead from it to its issuer; read again when it changes
     #[arg(long = "tls-cert", value_name = "FILE")]
@@ -30,7 +30,7 @@ pub(crate) struct TlsSettings {
     #[arg(long = "tls-key", value_name = "FILE")]
     key: Option<PathBuf>,
     /// Certificates in PEM of the authorities that issue client certificates; without it no client can present one
-    #[arg(long = "tls-client-ca", value_name = "FILE")]
+    #[arg(long = "tls-client-ca", value_name = "FILE", hide_short_help = true)]
     client_ca: Option<PathBuf>,
 }
 

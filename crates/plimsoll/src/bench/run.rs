@@ -18,7 +18,7 @@ use super::measure::{Case, HowArgs, has_result, measured, measured_cases, write}
 use super::{screen, summary};
 use crate::exit::usage;
 use crate::form::{Form, json};
-use crate::manage::Table;
+use crate::manage::{Table, names};
 use crate::output;
 use crate::terminal::{self, printable_lines};
 
@@ -37,6 +37,7 @@ Examples:
   plimsoll bench run ./mine.toml --target nfs://10.0.0.7/projects --output mine.json")]
 pub(crate) struct RunArgs {
     /// Scenario of `plimsoll bench list`, or a TOML file
+    #[arg(add = names::scenarios())]
     scenario: String,
     /// Target: HOST:/EXPORT, nfs://…, smb://USER@HOST/SHARE or a directory
     ///

@@ -91,7 +91,7 @@ pub(crate) struct RuleFlags {
     #[arg(long, value_parser = words::squash(), requires = "allow")]
     squash: Option<Squash>,
     /// IDs of the anonymous user [default: 65534:65534]
-    #[arg(long, value_name = "UID:GID", requires = "allow")]
+    #[arg(long, value_name = "UID:GID", requires = "allow", hide_short_help = true)]
     anonymous: Option<Ids>,
 }
 

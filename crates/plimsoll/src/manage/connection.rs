@@ -68,7 +68,7 @@ pub(crate) struct TermsArgs {
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct VersionArgs {
     /// Make the change only if the object still has this version, which `show` prints
-    #[arg(long, value_name = "VERSION")]
+    #[arg(long, value_name = "VERSION", hide_short_help = true)]
     if_version: Option<String>,
 }
 

@@ -9,6 +9,7 @@ fn candidates(
     // The flags on the line being completed are not available here, only the environment and the defaults.
     let environment = ServiceArgs {
         data: std::env::var_os("PLIMSOLL_DATA").map(Into::into),
+        config: std::env::var_os("PLIMSOLL_CONFIG").map(Into::into),
         url: std::env::var("PLIMSOLL_URL").ok(),
         ca: std::env::var_os("PLIMSOLL_CA").map(Into::into),
         ..ServiceArgs::default()
@@ -26,6 +27,15 @@ pub(crate) fn pools() -> ArgValueCandidates {
 pub(crate) fn volumes() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
         candidates(|client| Ok(client.volumes()?.into_iter().map(|volume| volume.name).collect()))
+    })
+}
+
+pub(crate) fn scenarios() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        let candidate = |scenario: report::scenario::Scenario| {
+            CompletionCandidate::new(scenario.name).help(Some(scenario.title.into()))
+        };
+        report::scenario::all().into_iter().map(candidate).collect()
     })
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct PoolFlags {
     #[arg(long)]
     tiering: bool,
     /// Alternative figure, where two sources disagree: "plimsoll level profiles" lists them
-    #[arg(long, value_parser = words::profile(), hide_possible_values = true)]
+    #[arg(long, value_parser = words::profile(), hide_possible_values = true, hide_short_help = true)]
     profile: Option<ProfileName>,
     /// A custom limit (plimsoll/custom), repeatable: throughput=, read=, write=, iops=, read-iops=, write-iops=, the same with client- for each client, clients= (advisory, not enforced)
     #[arg(long, value_name = "LIMIT=VALUE")]
@@ -45,13 +45,13 @@ pub(crate) struct VolumeFlags {
     #[arg(long, value_name = "RATE")]
     throughput: Option<BytesPerSecond>,
     /// Alternative figure, where two sources disagree: "plimsoll level profiles" lists them
-    #[arg(long, value_parser = words::profile(), hide_possible_values = true)]
+    #[arg(long, value_parser = words::profile(), hide_possible_values = true, hide_short_help = true)]
     profile: Option<ProfileName>,
     /// A published curve that limits the volume as well: "plimsoll level shapes" lists them
-    #[arg(long, value_parser = words::shape(), hide_possible_values = true)]
+    #[arg(long, value_parser = words::shape(), hide_possible_values = true, hide_short_help = true)]
     shape: Option<ShapeName>,
     /// Factor that scales the curve, like 0.25
-    #[arg(long, value_name = "FACTOR", value_parser = words::scale, requires = "shape")]
+    #[arg(long, value_name = "FACTOR", value_parser = words::scale, requires = "shape", hide_short_help = true)]
     scale: Option<u32>,
     /// A custom limit (plimsoll/custom), repeatable: throughput=, read=, write=, iops=, read-iops=, write-iops=, the same with client- for each client, clients= (advisory, not enforced)
     #[arg(long, value_name = "LIMIT=VALUE")]

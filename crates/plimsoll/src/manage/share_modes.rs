@@ -7,10 +7,10 @@ use control::{CREATE_MODE, DIRECTORY_MODE, Error, SmbAssignment};
 #[derive(Debug, Args)]
 pub(crate) struct ShareModes {
     /// Permissions of new files over SMB, in octal, like 0660 for a group that works together [default: 0644]
-    #[arg(long, value_name = "MODE", value_parser = create_mode, help_heading = "SMB")]
+    #[arg(long, value_name = "MODE", value_parser = create_mode, help_heading = "SMB", hide_short_help = true)]
     create_mode: Option<SmbAssignment>,
     /// Permissions of new directories over SMB, in octal, like 2770, whose entries inherit the group [default: 0755]
-    #[arg(long, value_name = "MODE", value_parser = directory_mode, help_heading = "SMB")]
+    #[arg(long, value_name = "MODE", value_parser = directory_mode, help_heading = "SMB", hide_short_help = true)]
     directory_mode: Option<SmbAssignment>,
 }
 

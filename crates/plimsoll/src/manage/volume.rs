@@ -117,40 +117,40 @@ struct Create {
     #[arg(long)]
     size: Bytes,
     /// Last part of the path that clients mount [default: the volume's name]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
     share: Option<String>,
     /// Service level, in pools whose volumes choose their level
-    #[arg(long, value_parser = words::level(), hide_possible_values = true)]
+    #[arg(long, value_parser = words::level(), hide_possible_values = true, hide_short_help = true)]
     level: Option<LevelName>,
     /// Mode of the root directory, in octal [default: the provider's; ANF and GCNV: 0770, Filestore and Plimsoll: 0755]
-    #[arg(long, value_parser = words::mode)]
+    #[arg(long, value_parser = words::mode, hide_short_help = true)]
     mode: Option<String>,
     /// Owner and group of the root directory [default: 0:0]
     #[arg(long, value_name = "UID:GID")]
     owner: Option<Ids>,
     /// Durability of acknowledged writes; cannot be changed later [default: sync]
-    #[arg(long, value_parser = words::durability())]
+    #[arg(long, value_parser = words::durability(), hide_short_help = true)]
     durability: Option<Durability>,
     /// Kind of permissions that decide about access to files; ntfs needs SMB [default: unix]
-    #[arg(long, value_parser = words::security_style())]
+    #[arg(long, value_parser = words::security_style(), hide_short_help = true)]
     security_style: Option<SecurityStyle>,
     /// Protocols to serve the volume over [default: nfsv3 and the latest NFSv4 that the level has]
     #[arg(long, value_delimiter = ',', value_parser = words::protocol())]
     protocols: Vec<Protocol>,
     /// Settings as a share of SMB, with commas between them: encryption=off|required, signing=off|required, compression=on|off, browsable=on|off, access-based-enumeration=on|off, continuously-available=on|off, oplocks=on|off, change-notify=on|off [default: signing=required; browsable, oplocks and change-notify on]
-    #[arg(long, value_name = "SETTING=VALUE", value_delimiter = ',')]
+    #[arg(long, value_name = "SETTING=VALUE", value_delimiter = ',', hide_short_help = true)]
     smb: Vec<SmbAssignment>,
     /// Address to serve the volume at in addition to the service's own, repeatable: clients are spread over the addresses
-    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',', hide_short_help = true)]
     endpoint: Vec<IpAddr>,
     /// Label to attach, repeatable
-    #[arg(long, value_name = "KEY=VALUE")]
+    #[arg(long, value_name = "KEY=VALUE", hide_short_help = true)]
     label: Vec<Label>,
     /// Create the volume even if the pool is then overbooked
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     force: bool,
     /// Create a large volume, at levels with large volumes; cannot be changed later
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     large: bool,
     #[command(flatten)]
     modes: ShareModes,
@@ -169,13 +169,13 @@ struct Update {
     #[arg(long)]
     size: Option<Bytes>,
     /// New last part of the path; existing mounts stay
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
     share: Option<String>,
     /// New service level, in pools whose volumes choose their level
-    #[arg(long, value_parser = words::level(), hide_possible_values = true)]
+    #[arg(long, value_parser = words::level(), hide_possible_values = true, hide_short_help = true)]
     level: Option<LevelName>,
     /// New mode of the root directory, in octal
-    #[arg(long, value_parser = words::mode)]
+    #[arg(long, value_parser = words::mode, hide_short_help = true)]
     mode: Option<String>,
     /// New owner and group of the root directory
     #[arg(long, value_name = "UID:GID")]
@@ -184,19 +184,19 @@ struct Update {
     #[arg(long, value_delimiter = ',', value_parser = words::protocol())]
     protocols: Vec<Protocol>,
     /// Settings as a share of SMB to change, like encryption=required,browsable=off; "volume create" has the list
-    #[arg(long, value_name = "SETTING=VALUE", value_delimiter = ',')]
+    #[arg(long, value_name = "SETTING=VALUE", value_delimiter = ',', hide_short_help = true)]
     smb: Vec<SmbAssignment>,
     /// Addresses to serve the volume at in addition to the service's own, repeatable; replaces all earlier ones
-    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',', hide_short_help = true)]
     endpoint: Vec<IpAddr>,
     /// Serve the volume at the service's own address alone
-    #[arg(long, conflicts_with = "endpoint")]
+    #[arg(long, conflicts_with = "endpoint", hide_short_help = true)]
     no_endpoints: bool,
     /// Label to attach, repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     label: Vec<Label>,
     /// Label to remove, repeatable
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", hide_short_help = true)]
     unlabel: Vec<String>,
     /// Setting to reset to its default, repeatable
     #[arg(long, value_enum, value_name = "SETTING")]

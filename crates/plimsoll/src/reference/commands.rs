@@ -1,6 +1,7 @@
 //! All commands with their options, and the exit statuses.
 
 use super::{cell, row};
+use crate::help::is_shared;
 use crate::{Cli, exit};
 use clap::{Arg, Command, CommandFactory};
 use std::fmt::Write as _;
@@ -10,9 +11,6 @@ const INTRODUCTION: &str = "# Commands
 Each command has `--help`. Options that many commands share are listed once, at the end.
 [Exit statuses](exit-codes.md) tell what went wrong.
 ";
-
-/// Headings of options that many commands share.
-const SHARED: [&str; 2] = ["Output", "Service"];
 
 pub(super) fn page() -> String {
     let mut root = Cli::command().disable_help_subcommand(true);
@@ -29,10 +27,6 @@ pub(super) fn page() -> String {
 
 fn children(command: &Command) -> impl Iterator<Item = &Command> {
     command.get_subcommands().filter(|child| !child.is_hide_set())
-}
-
-fn is_shared(option: &Arg) -> bool {
-    option.get_help_heading().is_some_and(|heading| SHARED.contains(&heading))
 }
 
 fn describe(page: &mut String, command: &Command, depth: usize) {
