@@ -113,14 +113,25 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// A line on the standard error that something is perhaps not as it is believed to be.
+/// Prints a warning on the standard error.
 pub(crate) fn warn(text: &str) {
-    anstream::eprintln!("{} {}", Tone::Warning.paint("warning:"), printable_lines(text));
+    report(Tone::Warning, "warning:", text);
 }
 
-/// A line on the standard error that something has failed.
+/// Prints an error on the standard error.
 pub(crate) fn fail(text: &str) {
-    anstream::eprintln!("{} {}", Tone::Bad.paint("error:"), printable_lines(text));
+    report(Tone::Bad, "error:", text);
+}
+
+/// A terminal breaks long lines within words, so words are folded there. Files and pipes get whole lines.
+fn report(tone: Tone, kind: &str, text: &str) {
+    let text = printable_lines(&format!("{kind} {text}"));
+    let text = match std::io::stderr().is_terminal() {
+        true => text.lines().flat_map(|line| fold(line, columns_of_errors())).collect::<Vec<_>>().join("\n"),
+        false => text,
+    };
+    let text = text.strip_prefix(kind).unwrap_or(&text);
+    anstream::eprintln!("{}{text}", tone.paint(kind));
 }
 
 /// Whether what is painted stays so on the standard error.
