@@ -67,7 +67,13 @@ pub(crate) struct ExportArgs {
     #[command(flatten)]
     smb: SmbListen,
     /// Settings of the shares, with commas between them, like encryption=required,signing=off: those of "plimsoll volume create"
-    #[arg(long = "smb", value_name = "SETTING=VALUE", value_delimiter = ',', help_heading = "SMB", hide_short_help = true)]
+    #[arg(
+        long = "smb",
+        value_name = "SETTING=VALUE",
+        value_delimiter = ',',
+        help_heading = "SMB",
+        hide_short_help = true
+    )]
     smb_settings: Vec<SmbAssignment>,
     #[command(flatten)]
     modes: ShareModes,

@@ -11,7 +11,11 @@ pub(crate) fn arranged(mut root: Command) -> Command {
     root.build();
     root.mut_subcommands(|family| {
         let name = family.get_name().to_owned();
-        if has_shared(&family) { family.mut_subcommands(|command| with_pointer(command, &name)) } else { family }
+        if has_shared(&family) {
+            family.mut_subcommands(|command| with_pointer(command, &name))
+        } else {
+            family
+        }
     })
 }
 

@@ -29,7 +29,13 @@ pub(crate) struct SmbListen {
     #[arg(long, value_name = "FILE")]
     pub(crate) smb_users: Option<PathBuf>,
     /// Names that clients call the service by, besides its address: logins meant for others are refused [default: any name]
-    #[arg(long, value_name = "NAME,...", value_delimiter = ',', requires = "smb_users", hide_short_help = true)]
+    #[arg(
+        long,
+        value_name = "NAME,...",
+        value_delimiter = ',',
+        requires = "smb_users",
+        hide_short_help = true
+    )]
     pub(crate) smb_names: Vec<String>,
     /// Allow anonymous logins. They can list shares but not open them
     #[arg(long, requires = "smb_users", hide_short_help = true)]

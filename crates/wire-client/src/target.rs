@@ -298,7 +298,10 @@ fn nfs(text: &str) -> Result<Target, String> {
     let (place, export) = match text.strip_prefix("nfs://") {
         Some(rest) => rest.split_once('/'),
         // The form of mount, df and fstab.
-        None => text.split_once(":/").filter(|(place, _)| !place.contains('/')),
+        // A second slash belongs to another scheme.
+        None => {
+            text.split_once(":/").filter(|(place, export)| !place.contains('/') && !export.starts_with('/'))
+        }
     }
     .ok_or_else(wrong)?;
     let (export, version) = match export.split_once('?') {
