@@ -32,7 +32,7 @@ fn cause(wrong: Error, target: &Target, identity: &Identity) -> Error {
             }
             Error::Plan(format!(
                 "the share {share} refuses {user} from this address, with encryption too ({wrong}): allow the address and the \
-                 user (of a Plimsoll volume: plimsoll export list VOLUME)"
+                 user (of a Plimsoll volume: plimsoll volume access list VOLUME)"
             ))
         }
         Version::V41 | Version::V42 | Version::Smb(_) => wrong,

@@ -114,7 +114,7 @@ impl fmt::Display for Error {
             }
             Self::Conflict { kind, name, differs } => write!(
                 f,
-                "there is a {kind} {name} already, with another {}: change it, or choose another name",
+                "the {kind} {name} exists with other properties, {}: change it, or choose another name",
                 differs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
             ),
             Self::Invalid { what, allowed } => write!(f, "{what}; allowed: {allowed}"),

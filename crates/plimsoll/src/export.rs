@@ -1,5 +1,6 @@
 //! `plimsoll export`: existing directories, served at once.
 
+use crate::exit::usage;
 use crate::descriptors::{Part, share_descriptors};
 use crate::manage::share_modes::ShareModes;
 use crate::manage::words;
@@ -86,26 +87,26 @@ pub(crate) struct ExportArgs {
 /// Serves until a signal.
 pub(crate) fn run(args: ExportArgs) -> anyhow::Result<ExitCode> {
     if args.name.is_some() && args.dirs.len() > 1 {
-        bail!(
-            "--name names one export, but there are {} directories; each is named by its last part",
+        return Err(usage(format!(
+            "--name names one export, but there are {} directories; each is exported under its base name",
             args.dirs.len()
-        );
+        )));
     }
     let protocols = args.protocols();
     if !args.modes.with(&args.smb_settings).is_empty() && !protocols.contains(Protocol::Smb) {
-        bail!(
+        return Err(usage(
             "--smb, --create-mode and --directory-mode are for SMB, which --protocols has to name: such as --protocols smb,nfsv4.2"
-        );
+        ));
     }
     if args.smb.smb_users.is_some() && !protocols.contains(Protocol::Smb) {
-        bail!("--smb-users is for SMB, which --protocols has to name: such as --protocols smb,nfsv4.2");
+        return Err(usage("--smb-users is for SMB, which --protocols has to name: such as --protocols smb,nfsv4.2"));
     }
     ignore_reloads();
     let (asked, offered) = (args.xprtsec.to_value(), args.listen.tls.protection());
     if asked > offered && !(protocols.contains(Protocol::Smb) && asked == vfs::Protection::Encrypted) {
-        bail!(
+        return Err(usage(
             "--xprtsec asks for TLS, and no client could mount: give --tls-cert and --tls-key, for mtls --tls-client-ca, too"
-        );
+        ));
     }
     let served = Served::start(&args)?;
     // Printed in one write: a reader of the first line may stop reading.
@@ -225,7 +226,9 @@ fn open_all(
     for dir in &args.dirs {
         let name = export_name(dir, args.name.as_deref())?;
         if !names.insert(name.clone()) {
-            bail!("two directories would be exported as /{name}; serve them one by one with --name");
+            return Err(usage(format!(
+                "two directories would be exported as /{name}; serve them one by one with --name"
+            )));
         }
         let options = Options { budget: Arc::clone(budget), ..Options::default() };
         let store = Store::open(dir, options).with_context(|| format!("cannot serve {}", dir.display()))?;

@@ -411,6 +411,7 @@ mod tests {
             "nfs://a:0/x",
             "nfs://[::1/x",
             "nfs://[::1]5/x",
+            "nfs:/a/x",
             "nfs://a,/x",
             "nfs://a,b:0/x",
         ] {

@@ -85,6 +85,10 @@ impl Error {
     fn about(&self, place: &str) -> String {
         let text = match &self.fault {
             Fault::Syntax(text) => format!("{place} {text}"),
+            // A reply never repeats a password, also not one of a wrong type.
+            Fault::Value { allowed, .. } if self.pointer.ends_with("/password") => {
+                format!("{place} has a wrong type; allowed: {allowed}")
+            }
             Fault::Value { found, allowed } => format!("{place} is {found}; allowed: {allowed}"),
             Fault::Missing => format!("{place} is missing"),
             Fault::Unknown { allowed } if allowed.is_empty() => {

@@ -57,7 +57,7 @@ pub(crate) struct ServiceArgs {
 /// Conditions of a change.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct TermsArgs {
-    /// Make the change even if clients are connected, stored data will not fit, or a pool will be overbooked
+    /// Make the change even if clients use the volume, stored data will not fit, or a pool will be overbooked
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -178,7 +178,7 @@ impl ServiceArgs {
             announced => announced?,
         };
         let url = match (&self.url, &announced) {
-            (Some(url), _) => url.trim_end_matches('/').to_owned(),
+            (Some(url), _) => checked_url(url)?,
             (None, Some(announced)) => announced.api.clone(),
             (None, None) => bail!(
                 "no service runs in the data directory {}: start one with \"plimsoll serve\", or name the service with \
@@ -217,8 +217,9 @@ impl ServiceArgs {
         if let Some(path) = &self.token_file {
             return read_token(path);
         }
-        if let Some(token) = std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.is_empty()) {
-            return Ok(token);
+        if let Some(token) = std::env::var_os(TOKEN_VARIABLE).filter(|token| !token.is_empty()) {
+            let refused = |_| usage(format!("the variable {TOKEN_VARIABLE} is not text; allowed: a token"));
+            return token.into_string().map_err(refused);
         }
         let Some(data) = data else {
             bail!(
@@ -227,6 +228,19 @@ impl ServiceArgs {
         };
         read_token(&data.join(ADMIN_TOKEN_FILE))
     }
+}
+
+/// A URL without a slash at its end.
+fn checked_url(url: &str) -> anyhow::Result<String> {
+    let place = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
+    let host = place.map(|place| place.trim_end_matches('/')).filter(|host| !host.is_empty() && !host.contains('/'));
+    if host.is_none() {
+        return Err(usage(format!(
+            "--url is \"{}\"; allowed: https://HOST:PORT or http://HOST:PORT, like https://storage.example.org:2050",
+            printable(url)
+        )));
+    }
+    Ok(url.trim_end_matches('/').to_owned())
 }
 
 fn is_private(error: &anyhow::Error) -> bool {

@@ -1,6 +1,6 @@
 //! `plimsoll pool …`
 
-use super::connection::{Detailed, Reach, Session, TermsArgs, YesArgs, check_change};
+use super::connection::{Detailed, Reach, Session, TermsArgs, VersionArgs, YesArgs, check_change};
 use super::limits::{counted, iops, of_pool as limit_lines, origins, size, summary, throughput};
 use super::settings::{PoolFlags, PoolProperty, merge, of_pool};
 use super::table::{Facts, Table};
@@ -68,7 +68,7 @@ The level of a pool cannot be changed: create another pool and move the volumes 
         #[command(flatten)]
         yes: YesArgs,
         #[command(flatten)]
-        terms: TermsArgs,
+        version: VersionArgs,
     },
 }
 
@@ -130,9 +130,9 @@ pub(crate) fn run(args: PoolArgs) -> anyhow::Result<()> {
             check_change(&patch)?;
             change(&session, "Updated", &update.terms, &update.name, &patch)
         }
-        Command::Delete { name, yes, terms } => {
+        Command::Delete { name, yes, version } => {
             yes.confirm(&format!("pool {name}"))?;
-            let done: Operation = session.ask(|client| client.delete_pool(&terms.terms(), &name))?;
+            let done: Operation = session.ask(|client| client.delete_pool(&version.terms(), &name))?;
             session.show(&done, |_| Ok(format!("Deleted pool {name}.\n")))
         }
     }

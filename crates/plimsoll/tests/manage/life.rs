@@ -64,7 +64,7 @@ fn making_the_same_again_is_no_error_and_something_else_is() {
     let volume = ["volume", "create", "v1", "--pool", "p1", "--size", "1TiB"];
     assert!(service.says(&volume).starts_with("Exists already, unchanged: volume v1: 1 TiB"));
     let said = service.refuses(&["pool", "create", "p1", "--level", "anf/ultra", "--size", "8TiB"]);
-    assert!(said.contains("there is a pool p1 already, with another size ("), "{said}");
+    assert!(said.contains("the pool p1 exists with other properties, size ("), "{said}");
     let said =
         service.refuses(&["volume", "create", "v2", "--pool", "p1", "--size", "1TiB", "--share", "v1"]);
     assert!(said.contains("the path /v1 is that of the volume v1"), "{said}");

@@ -47,7 +47,7 @@ fn a_benchmark_that_may_not_write_ends_at_once_and_says_what_to_do() {
         let said = service.refuses(&bench);
         assert!(begun.elapsed().as_secs() < 10, "{:?}", begun.elapsed());
         // The cost of the run comes first.
-        assert_eq!(said.lines().filter(|line| line.starts_with("plimsoll: ")).count(), 1, "{said}");
+        assert_eq!(said.lines().filter(|line| line.starts_with("error: ")).count(), 1, "{said}");
         assert!(said.contains(why) && said.contains("may not write") && said.contains(&target), "{said}");
         assert!(said.contains("--squash none") && said.contains("--uid"), "{said}");
         assert!(!output.exists(), "there is nothing to show");

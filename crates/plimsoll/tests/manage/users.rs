@@ -38,7 +38,7 @@ fn a_user_is_made_shown_changed_and_deleted() {
     let (_, again) = told(&service, &create, PASSWORD);
     assert_eq!(again, "Exists already, unchanged: user alice: uid 1000, gid 1000.\n");
     let (is_done, other) = told(&service, &create, "another");
-    assert!(!is_done && other.contains("with another password"), "{other}");
+    assert!(!is_done && other.contains("with other properties, password"), "{other}");
     service.says(&["user", "create", "svc", "--uid", "1001", "--gid", "0", "--no-password"]);
     let listed = service.says(&["user", "list"]);
     assert!(listed.contains("alice  1000  1000  yes"), "{listed}");
