@@ -20,7 +20,7 @@ Every machine needs a copy of the token file. Traffic is not encrypted: an attac
 could redirect the load. Allow only the coordinator to reach the port.")]
 pub(crate) struct AgentArgs {
     /// Address and port where the coordinator reaches this agent; 0.0.0.0 is every IPv4 address of this machine, port 0 any free one
-    #[arg(long, default_value = "127.0.0.1:2051", value_name = "ADDRESS:PORT")]
+    #[arg(long, default_value = "127.0.0.1:2051", value_name = "ADDRESS:PORT", value_parser = crate::listen_address::parse)]
     listen: SocketAddr,
     /// File with the secret that coordinator and agents share, 16 to 1024 bytes; only its owner may have rights to it
     #[arg(long, value_name = "FILE")]

@@ -35,6 +35,7 @@ pub(crate) struct Config {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct NfsConfig {
     /// Address and port for NFS and MOUNT.
+    #[serde(deserialize_with = "crate::listen_address::deserialize")]
     #[cfg_attr(test, schemars(with = "String"))]
     pub(crate) listen: SocketAddr,
     /// A second port for MOUNT; 0 for none. Without the key it is 635, if NFS is on 2049 and 635 is free.
@@ -70,6 +71,7 @@ pub(crate) struct NfsConfig {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct SmbConfig {
     /// Address and port for SMB; without the key SMB is not served.
+    #[serde(deserialize_with = "crate::listen_address::deserialize_some")]
     #[cfg_attr(test, schemars(with = "String"))]
     pub(crate) listen: Option<SocketAddr>,
     /// Names that clients may call the service by, besides its address; any name if the list is empty.
@@ -98,6 +100,7 @@ impl SmbConfig {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct ApiConfig {
     /// Address and port for the API.
+    #[serde(deserialize_with = "crate::listen_address::deserialize")]
     #[cfg_attr(test, schemars(with = "String"))]
     pub(crate) listen: SocketAddr,
     /// Certificate chain for TLS, in PEM.
@@ -236,6 +239,14 @@ impl ApiConfig {
             (Some(_), None) => bail!("[api] has a certificate without its key: set \"key\" too"),
             (None, Some(_)) => bail!("[api] has a key without its certificate: set \"certificate\" too"),
         };
+        if tls.is_none() && !self.insecure && !self.listen.ip().to_canonical().is_loopback() {
+            bail!(
+                "the API would listen on {} without a certificate, and tokens would travel in the clear: set api.certificate and \
+                 api.key in the configuration (\"plimsoll tls init\" makes them), or api.insecure = true in a network with other \
+                 protection, or listen on 127.0.0.1",
+                self.listen
+            );
+        }
         let settings = api::Settings::new(self.listen);
         Ok(api::Settings { tls, open_metrics: self.open_metrics, allow_insecure: self.insecure, ..settings })
     }
@@ -286,9 +297,9 @@ mod tests {
         assert_eq!((config.data, config.nfs.mount_port), ("/srv/plimsoll".into(), Some(0)));
         for (text, complaint) in [
             ("dta = \"/srv\"", "unknown field `dta`"),
-            ("[nfs]\nlisten = \"2049\"", "invalid socket address"),
+            ("[nfs]\nlisten = \"2049\"", "allowed: ADDRESS:PORT"),
             ("[nfs]\nthreads = -1", "line 2"),
-            ("[api]\nlisten = \"127.0.0.1\"", "invalid socket address"),
+            ("[api]\nlisten = \"127.0.0.1\"", "allowed: ADDRESS:PORT"),
             ("[smb]\nusers = \"u\"", "unknown field `users`"),
             ("[api]\ninsecure = 1", "expected a boolean"),
             ("[nfs.tls]\nmode = \"always\"", "expected one of `off`, `allow`, `require`"),

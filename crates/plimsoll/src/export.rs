@@ -1,7 +1,7 @@
 //! `plimsoll export`: existing directories, served at once.
 
-use crate::exit::usage;
 use crate::descriptors::{Part, share_descriptors};
+use crate::exit::usage;
 use crate::manage::share_modes::ShareModes;
 use crate::manage::words;
 use crate::nfs_frontend::{IDLE_TICKS, Listen, NfsFrontend, PATIENCE, TICK, run_until_told};
@@ -95,17 +95,19 @@ pub(crate) fn run(args: ExportArgs) -> anyhow::Result<ExitCode> {
     let protocols = args.protocols();
     if !args.modes.with(&args.smb_settings).is_empty() && !protocols.contains(Protocol::Smb) {
         return Err(usage(
-            "--smb, --create-mode and --directory-mode are for SMB, which --protocols has to name: such as --protocols smb,nfsv4.2"
+            "--smb, --create-mode and --directory-mode are for SMB, which --protocols has to name: such as --protocols smb,nfsv4.2",
         ));
     }
     if args.smb.smb_users.is_some() && !protocols.contains(Protocol::Smb) {
-        return Err(usage("--smb-users is for SMB, which --protocols has to name: such as --protocols smb,nfsv4.2"));
+        return Err(usage(
+            "--smb-users is for SMB, which --protocols has to name: such as --protocols smb,nfsv4.2",
+        ));
     }
     ignore_reloads();
     let (asked, offered) = (args.xprtsec.to_value(), args.listen.tls.protection());
     if asked > offered && !(protocols.contains(Protocol::Smb) && asked == vfs::Protection::Encrypted) {
         return Err(usage(
-            "--xprtsec asks for TLS, and no client could mount: give --tls-cert and --tls-key, for mtls --tls-client-ca, too"
+            "--xprtsec asks for TLS, and no client could mount: give --tls-cert and --tls-key, for mtls --tls-client-ca, too",
         ));
     }
     let served = Served::start(&args)?;

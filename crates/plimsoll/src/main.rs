@@ -22,6 +22,7 @@ mod help;
 mod host;
 mod host_ids;
 mod lease;
+mod listen_address;
 mod local_socket;
 mod man;
 mod manage;

@@ -38,7 +38,7 @@ pub(crate) const IDLE_TIMEOUT: NonZeroU32 = NonZeroU32::new(IDLE_S).unwrap();
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Listen {
     /// Address and port for NFS and MOUNT; 0.0.0.0 is every IPv4 address of this machine, port 0 any free one
-    #[arg(long, default_value = "127.0.0.1:2049", value_name = "ADDRESS:PORT")]
+    #[arg(long, default_value = "127.0.0.1:2049", value_name = "ADDRESS:PORT", value_parser = crate::listen_address::parse)]
     pub(crate) listen: SocketAddr,
     /// A second port for MOUNT, besides the NFS port; 0 for none [default: 635, if NFS is on 2049 and it is free]
     #[arg(long, value_name = "PORT", hide_short_help = true)]

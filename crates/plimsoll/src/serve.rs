@@ -34,10 +34,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "DIR", env = "PLIMSOLL_DATA")]
     data: Option<PathBuf>,
     /// Address and port for NFS and MOUNT [default: that of the configuration, or 127.0.0.1:2049]
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = crate::listen_address::parse)]
     listen: Option<SocketAddr>,
     /// Address and port for SMB, which is served to the users of the service ("plimsoll user") [default: that of the configuration; else SMB is not served]
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = crate::listen_address::parse)]
     smb_listen: Option<SocketAddr>,
     /// Allow anonymous SMB logins. They can list shares but not open them [default: that of the configuration; else they are refused]
     #[arg(long, hide_short_help = true)]
@@ -46,7 +46,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "on|off", hide_short_help = true)]
     smb_multichannel: Option<Switch>,
     /// Address and port for the API, over which everything is managed [default: that of the configuration, or 127.0.0.1:2050]
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = crate::listen_address::parse)]
     api: Option<SocketAddr>,
     #[command(flatten)]
     tls: TlsSettings,

@@ -23,7 +23,7 @@ use vfs::{Namespace, SharedNamespace};
 #[command(next_help_heading = "SMB")]
 pub(crate) struct SmbListen {
     /// Address and port for SMB; port 0 is any free one
-    #[arg(long, default_value = "127.0.0.1:445", value_name = "ADDRESS:PORT", requires = "smb_users")]
+    #[arg(long, default_value = "127.0.0.1:445", value_name = "ADDRESS:PORT", requires = "smb_users", value_parser = crate::listen_address::parse)]
     pub(crate) smb_listen: SocketAddr,
     /// Users that may log in over SMB: a TOML file with mode 600
     #[arg(long, value_name = "FILE")]

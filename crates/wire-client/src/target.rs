@@ -299,9 +299,10 @@ fn nfs(text: &str) -> Result<Target, String> {
         Some(rest) => rest.split_once('/'),
         // The form of mount, df and fstab.
         // A second slash belongs to another scheme.
-        None => {
-            text.split_once(":/").filter(|(place, export)| !place.contains('/') && !export.starts_with('/'))
-        }
+        None => text
+            .split_once(":/")
+            .filter(|(place, export)| !place.contains('/') && !export.starts_with('/'))
+            .filter(|(place, _)| !["nfs", "smb", "http", "https"].contains(place)),
     }
     .ok_or_else(wrong)?;
     let (export, version) = match export.split_once('?') {

@@ -233,7 +233,8 @@ impl ServiceArgs {
 /// A URL without a slash at its end.
 fn checked_url(url: &str) -> anyhow::Result<String> {
     let place = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
-    let host = place.map(|place| place.trim_end_matches('/')).filter(|host| !host.is_empty() && !host.contains('/'));
+    let host =
+        place.map(|place| place.trim_end_matches('/')).filter(|host| !host.is_empty() && !host.contains('/'));
     if host.is_none() {
         return Err(usage(format!(
             "--url is \"{}\"; allowed: https://HOST:PORT or http://HOST:PORT, like https://storage.example.org:2050",

@@ -126,7 +126,7 @@ pub(crate) fn run(args: PoolArgs) -> anyhow::Result<()> {
             change(&session, "Resized", &terms, &name, &patch)
         }
         Command::Update(update) => {
-            let patch = update.patch();
+            let patch = update.patch()?;
             check_change(&patch)?;
             change(&session, "Updated", &update.terms, &update.name, &patch)
         }
@@ -245,13 +245,13 @@ fn describe(
 }
 
 impl Update {
-    fn patch(&self) -> PoolPatch {
-        PoolPatch {
+    fn patch(&self) -> anyhow::Result<PoolPatch> {
+        Ok(PoolPatch {
             level: self.level,
             size_bytes: self.size.map(|size| size.0),
-            settings: merge(&self.settings.settings(), self.unset.iter().map(|property| property.name())),
+            settings: merge(&self.settings.settings(), self.unset.iter().map(|property| property.name()))?,
             labels: labels_patch(&self.label, &self.unlabel),
-        }
+        })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::limits::number;
 use super::words;
+use crate::exit::usage;
 use api_client::model::{
     Ceilings, Declared, Merge, PoolSettings, ProfileName, Qos, ShapeName, Shaping, VolumeSettings,
 };
@@ -218,14 +219,18 @@ impl VolumeProperty {
     }
 }
 
-/// A change of settings; `None` if it changes nothing.
+/// A change of settings; `None` if it changes nothing. Refuses to set and unset the same one.
 pub(crate) fn merge<T: Serialize + DeserializeOwned + Default + PartialEq>(
     set: &T,
     unset: impl IntoIterator<Item = &'static str>,
-) -> Option<Merge<T>> {
-    let mut unset = unset.into_iter().peekable();
-    let is_change = *set != T::default() || unset.peek().is_some();
-    is_change.then(|| unset.fold(Merge::set(set), Merge::unset))
+) -> anyhow::Result<Option<Merge<T>>> {
+    let unset: Vec<&str> = unset.into_iter().collect();
+    let given = serde_json::to_value(set)?;
+    if let Some(both) = unset.iter().find(|name| given.get(**name).is_some_and(|value| !value.is_null())) {
+        return Err(usage(format!("{both} is set and unset at once; allowed: one of them")));
+    }
+    let is_change = *set != T::default() || !unset.is_empty();
+    Ok(is_change.then(|| unset.into_iter().fold(Merge::set(set), Merge::unset)))
 }
 
 /// The settings in words; empty if none is set.
@@ -288,7 +293,9 @@ mod tests {
 
     #[test]
     fn a_change_of_nothing_is_none() {
-        assert_eq!(merge(&PoolSettings::default(), []), None);
-        assert!(merge(&PoolSettings::default(), ["qos"]).is_some());
+        assert_eq!(merge(&PoolSettings::default(), []).unwrap(), None);
+        assert!(merge(&PoolSettings::default(), ["qos"]).unwrap().is_some());
+        let manual = PoolSettings { qos: Some(Qos::Manual), ..PoolSettings::default() };
+        assert!(merge(&manual, ["qos"]).unwrap_err().to_string().contains("set and unset"));
     }
 }

@@ -463,7 +463,7 @@ impl Update {
             settings: merge(
                 &self.settings.settings(false),
                 self.unset.iter().filter_map(|property| property.name()),
-            ),
+            )?,
             protocols: Some(self.protocols.clone()).filter(|protocols| !protocols.is_empty()),
             smb: (!shared.is_empty()).then(|| Merge::set(&smb_settings(shared))),
             root: before.and_then(|before| words::root(self.mode.as_ref(), self.owner, before.value.root)),
