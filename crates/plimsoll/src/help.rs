@@ -54,10 +54,10 @@ mod tests {
     fn check(command: &mut Command, path: &str, too_long: &mut Vec<String>) {
         let help = command.clone().term_width(COLUMNS).render_help().to_string();
         let most = if path.is_empty() { ROOT_LINES_MAX } else { LINES_MAX };
+        let path = format!("{path} {}", command.get_name());
         if help.lines().count() > most {
             too_long.push(format!("{path}: {} lines", help.lines().count()));
         }
-        let path = format!("{path} {}", command.get_name());
         command.get_subcommands_mut().for_each(|child| check(child, &path, too_long));
     }
 

@@ -36,7 +36,7 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "NAME")]
     scenario: Option<String>,
     /// Keep what was measured as PREFIX-a.json, PREFIX-b.json and PREFIX-aa.json
-    #[arg(long, value_name = "PREFIX", requires = "scenario")]
+    #[arg(long, value_name = "PREFIX", requires = "scenario", hide_short_help = true)]
     keep: Option<String>,
     /// Changes up to this count as none, in percent
     #[arg(long, default_value = "3%", value_parser = percent)]

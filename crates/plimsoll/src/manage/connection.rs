@@ -37,11 +37,14 @@ pub(crate) struct Reach {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Service")]
 pub(crate) struct ServiceArgs {
-    /// Data directory of a service on this machine; it holds the service's address and the token [default: that of the configuration, or /var/lib/plimsoll, or ~/.local/state/plimsoll for an ordinary user]
+    /// Data directory of a service on this machine [default: that of the configuration]
+    ///
+    /// It holds the service's address and the token. Without a configuration it is /var/lib/plimsoll for root, and
+    /// ~/.local/state/plimsoll for an ordinary user.
     #[arg(long, global = true, value_name = "DIR", env = "PLIMSOLL_DATA")]
     pub(crate) data: Option<PathBuf>,
     /// Configuration of a service on this machine, which names its data directory [default for root: /etc/plimsoll/plimsoll.toml, if it exists]
-    #[arg(long, global = true, value_name = "FILE", env = "PLIMSOLL_CONFIG")]
+    #[arg(long, global = true, value_name = "FILE", env = "PLIMSOLL_CONFIG", hide_short_help = true)]
     pub(crate) config: Option<PathBuf>,
     /// URL of the service's API, like https://storage.example.org:2050 [default: that in the data directory]
     #[arg(long, global = true, value_name = "URL", env = "PLIMSOLL_URL")]

@@ -33,7 +33,10 @@ pub(crate) struct PoolFlags {
     /// Alternative figure, where two sources disagree: "plimsoll level profiles" lists them
     #[arg(long, value_parser = words::profile(), hide_possible_values = true, hide_short_help = true)]
     profile: Option<ProfileName>,
-    /// A custom limit (plimsoll/custom), repeatable: throughput=, read=, write=, iops=, read-iops=, write-iops=, the same with client- for each client, clients= (advisory, not enforced)
+    /// A custom limit (plimsoll/custom), like throughput=300MiB/s; repeatable
+    ///
+    /// Limits: throughput, read, write, iops, read-iops, write-iops; the same with client- in front for each client; clients
+    /// (advisory, not enforced).
     #[arg(long, value_name = "LIMIT=VALUE")]
     limit: Vec<Limit>,
 }
@@ -54,7 +57,10 @@ pub(crate) struct VolumeFlags {
     /// Factor that scales the curve, like 0.25
     #[arg(long, value_name = "FACTOR", value_parser = words::scale, requires = "shape", hide_short_help = true)]
     scale: Option<u32>,
-    /// A custom limit (plimsoll/custom), repeatable: throughput=, read=, write=, iops=, read-iops=, write-iops=, the same with client- for each client, clients= (advisory, not enforced)
+    /// A custom limit (plimsoll/custom), like throughput=300MiB/s; repeatable
+    ///
+    /// Limits: throughput, read, write, iops, read-iops, write-iops; the same with client- in front for each client; clients
+    /// (advisory, not enforced).
     #[arg(long, value_name = "LIMIT=VALUE")]
     limit: Vec<Limit>,
 }

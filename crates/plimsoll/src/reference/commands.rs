@@ -82,7 +82,8 @@ fn form(argument: &Arg) -> String {
 }
 
 fn meaning(argument: &Arg) -> String {
-    let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+    let help = argument.get_long_help().or_else(|| argument.get_help());
+    let help = help.map(ToString::to_string).unwrap_or_default();
     let values: Vec<String> = argument
         .get_possible_values()
         .iter()

@@ -197,7 +197,8 @@ fn certificates_of_tls_init_secure_the_api_and_nfs() {
     let (done, said) = run(&[&["tls", "init", "--renew", "files.example.org"], &at[..]].concat());
     assert!(done, "{said}");
     let (other, _config) = service_with(&path("server.pem"), &path("server.key"));
-    let said = other.refuses(&["pool", "list", "--ca", &ca]);
+    let url = other.announcement()["api"].as_str().unwrap().to_owned();
+    let said = other.refuses(&["pool", "list", "--url", &url, "--ca", &ca]);
     assert!(said.contains("it is for files.example.org") && said.contains("--renew NAME"), "{said}");
     let options =
         ["--tls-cert", &text("server.pem"), "--tls-key", &text("server.key"), "--tls-client-ca", &ca];
@@ -216,9 +217,11 @@ fn certificate_that_no_server_can_have_is_refused_in_plain_words() {
     fs::write(&key, pair.serialize_pem()).unwrap();
     fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
     let (service, _config) = service_with(&certificate, &key);
-    let said = service.refuses(&["pool", "list", "--ca", certificate.to_str().unwrap()]);
+    let url = service.announcement()["api"].as_str().unwrap().to_owned();
+    let list = |ca: &Path| service.refuses(&["pool", "list", "--url", &url, "--ca", ca.to_str().unwrap()]);
+    let said = list(&certificate);
     assert!(said.contains("the certificate of a CA") && said.contains("plimsoll tls init"), "{said}");
     assert!(!said.contains("Other(") && !said.contains("plimsoll serve"), "{said}");
-    let said = service.refuses(&["pool", "list", "--ca", key.to_str().unwrap()]);
+    let said = list(&key);
     assert!(said.contains("has no certificate in PEM") && !said.contains("plimsoll serve"), "{said}");
 }

@@ -64,7 +64,7 @@ fn service_runs_with_the_file_of_setup_and_its_certificates() {
     let create = ["volume", "create", "v1", "--pool", "p1", "--size", "1GiB", "--allow", "127.0.0.1"];
     service.says(&["pool", "create", "p1", "--level", "plimsoll/unlimited", "--size", "4GiB"]);
     service.says(&[&create[..], &["--protocols", "nfsv4.2"]].concat());
-    service.says(&["export", "set", "v1", "--allow", "127.0.0.1", "--xprtsec", "mtls"]);
+    service.says(&["volume", "access", "set", "v1", "--allow", "127.0.0.1", "--xprtsec", "mtls"]);
 }
 
 #[test]

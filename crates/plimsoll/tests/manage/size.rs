@@ -110,7 +110,7 @@ fn short_help_is_short_and_subcommands_do_not_repeat_the_flags() {
         let (_, help, _) = size(&[verb, "--help"]);
         assert!(help.contains("The flags of the workload: plimsoll size --help"), "{help}");
         assert!(!help.contains("--capacity") && help.lines().count() < 80, "{help}");
-        assert_eq!(help.contains("--data <"), verb == "apply", "{help}");
+        assert!(!help.contains("--data <"), "{help}");
     }
 }
 
