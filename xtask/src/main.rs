@@ -6,6 +6,7 @@
 #![allow(clippy::print_stdout, reason = "printing is what a command line does")]
 
 mod cargo;
+mod checks;
 mod ci;
 mod crash;
 mod debs;
@@ -55,9 +56,9 @@ enum Task {
     /// Print each source file with the first sentence of its documentation.
     Map,
     /// Test independent clients, libnfs and nfs-rs, against a server of this tree.
-    Interop(interop::Args),
+    Interop(checks::Args),
     /// Generate clients of the API in Python, Go and TypeScript, compile them, and run them against a service of this tree.
-    Generators(generators::Args),
+    Generators(checks::Args),
     /// Run Samba's SMB tests against a server of this tree.
     Smbtorture(torture::Args),
     /// Build the program that ships, with its debug information in a separate file.

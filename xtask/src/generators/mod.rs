@@ -7,24 +7,15 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 
+use crate::checks::{Args, Check};
 use crate::managed::Managed;
 use crate::packages;
 use crate::process::{self, text};
 use tools::Tools;
 
 const CHECK_MAX: Duration = Duration::from_secs(180);
-
-#[derive(clap::Args)]
-pub(crate) struct Args {
-    /// The server's binary; built by `cargo build --release`.
-    #[arg(long)]
-    binary: Option<PathBuf>,
-    /// Only checks whose name contains this.
-    #[arg(long)]
-    only: Option<String>,
-}
 
 /// A running service, its description and the tools.
 struct Stage {
@@ -36,9 +27,7 @@ struct Stage {
     log: PathBuf,
 }
 
-type Check = (&'static str, fn(&Stage) -> anyhow::Result<()>);
-
-const CHECKS: [Check; 4] = [
+const CHECKS: [Check<Stage>; 4] = [
     ("redocly lint", Stage::lint),
     ("openapi-python-client", Stage::python),
     ("oapi-codegen", Stage::go),
@@ -54,24 +43,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     process::empty_dir(&work)?;
     let service = Managed::start(&process::binary(args.binary.as_deref()), &work, &[])?;
     let stage = Stage::set(tools, &service, work)?;
-    let mut failed = Vec::new();
-    for (name, check) in CHECKS {
-        if args.only.as_ref().is_some_and(|only| !name.contains(only.as_str())) {
-            continue;
-        }
-        let start = Instant::now();
-        let outcome = check(&stage);
-        let seconds = start.elapsed().as_secs_f64();
-        match outcome {
-            Ok(()) => eprintln!("generators: {name}: ok ({seconds:.1} s)"),
-            Err(why) => {
-                eprintln!("generators: {name}: FAILED ({seconds:.1} s): {why:#}");
-                failed.push(name);
-            }
-        }
-    }
+    let results = args.run("generators", &stage, &CHECKS);
     service.stop()?;
-    ensure!(failed.is_empty(), "{} failed: {}", failed.len(), failed.join(", "));
+    results.check("generators")?;
     fs::remove_dir_all(&stage.work).with_context(|| format!("cannot remove {}", stage.work.display()))
 }
 

@@ -5,11 +5,12 @@ pub(crate) mod smb;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 
 use crate::cargo;
+use crate::checks::{Args, Check};
 use crate::packages;
 use crate::plimsoll::{self, Options, Plimsoll};
 use crate::process::{self, Process, text};
@@ -22,16 +23,6 @@ const FILE_BYTES: usize = (5 << 20) + 4099;
 const CHECK_MAX: Duration = Duration::from_secs(300);
 const BUILD_MAX: Duration = Duration::from_secs(900);
 
-#[derive(clap::Args)]
-pub(crate) struct Args {
-    /// The server's binary; built by `cargo build --release`.
-    #[arg(long)]
-    binary: Option<PathBuf>,
-    /// Only checks whose name contains this.
-    #[arg(long)]
-    only: Option<String>,
-}
-
 struct Stage {
     binary: PathBuf,
     export: PathBuf,
@@ -42,9 +33,7 @@ struct Stage {
     smb_port: u16,
 }
 
-type Check = (&'static str, fn(&Stage) -> anyhow::Result<()>);
-
-const CHECKS: [Check; 25] = [
+const CHECKS: [Check<Stage>; 25] = [
     ("nfs-cp to the export", |stage| copy_in(stage, V3)),
     ("nfs-cp from the export", |stage| copy_out(stage, V3)),
     ("nfs-cat", |stage| cat(stage, V3)),
@@ -83,31 +72,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let work = process::target_dir().join("interop");
     process::empty_dir(&work)?;
     let stage = Stage::set(args, &work)?;
-    let (mut passed, mut failed) = (0, Vec::new());
-    for (name, check) in CHECKS {
-        if args.only.as_ref().is_some_and(|only| !name.contains(only.as_str())) {
-            continue;
-        }
-        let start = Instant::now();
-        let outcome = check(&stage);
-        let seconds = start.elapsed().as_secs_f64();
-        match outcome {
-            Ok(()) => {
-                passed += 1;
-                eprintln!("interop: {name}: ok ({seconds:.1} s)");
-            }
-            Err(why) => {
-                eprintln!("interop: {name}: FAILED ({seconds:.1} s): {why:#}");
-                failed.push(name);
-            }
-        }
-    }
+    let results = args.run("interop", &stage, &CHECKS);
     stage.server.stop()?;
     let status = stage.smb.terminate(CHECK_MAX)?;
     ensure!(status.success(), "the server of SMB ended with {status}");
-    ensure!(failed.is_empty(), "{} failed: {}", failed.len(), failed.join(", "));
-    ensure!(passed > 0, "no check matches --only");
-    eprintln!("interop: {passed} checks passed");
+    results.check("interop")?;
     fs::remove_dir_all(&work).with_context(|| format!("cannot remove {}", work.display()))
 }
 

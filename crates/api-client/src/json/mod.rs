@@ -60,6 +60,13 @@ mod tests {
     }
 
     #[test]
+    fn password_of_a_wrong_type_is_not_repeated() {
+        let body = br#"{"name": "u", "uid": 5000, "password": 1234567890}"#;
+        let said = read::<crate::model::NewUser>(body).unwrap_err().to_string();
+        assert!(said.contains("/password has a wrong type") && !said.contains("1234567890"), "{said}");
+    }
+
+    #[test]
     fn array_is_no_object_at_any_depth() {
         #[derive(Debug, Default, PartialEq, serde::Deserialize)]
         #[serde(default, deny_unknown_fields)]

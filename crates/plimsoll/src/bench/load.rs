@@ -55,7 +55,7 @@ pub(crate) struct LoadArgs {
     depth: usize,
     /// Calls a second, like 1.2k [default: as many as possible]
     ///
-    /// Of all clients together, on a schedule, with --depth as the most in flight.
+    /// The rate of all clients together, on a schedule; --depth bounds the calls in flight.
     #[arg(long, value_name = "OPS", value_parser = parse_count)]
     rate: Option<u64>,
     /// Clients, each with its own connections

@@ -7,6 +7,7 @@ use crate::form::Form;
 use crate::local_socket::SocketPath;
 use crate::mounting;
 use crate::shell::quoted;
+use crate::state;
 use crate::terminal::{self, printable};
 use anyhow::{Context, anyhow, bail};
 use api::convert::ToValue;
@@ -39,8 +40,8 @@ pub(crate) struct Reach {
 pub(crate) struct ServiceArgs {
     /// Data directory of a service on this machine [default: that of the configuration]
     ///
-    /// It holds the service's address and the token. Without a configuration it is /var/lib/plimsoll for root, and
-    /// ~/.local/state/plimsoll for an ordinary user.
+    /// The directory contains the service's address and the token. The default without a configuration is
+    /// /var/lib/plimsoll for root, and ~/.local/state/plimsoll for an ordinary user.
     #[arg(long, global = true, value_name = "DIR", env = "PLIMSOLL_DATA")]
     pub(crate) data: Option<PathBuf>,
     /// Configuration of a service on this machine, which names its data directory [default for root: /etc/plimsoll/plimsoll.toml, if it exists]
@@ -170,7 +171,11 @@ impl ServiceArgs {
     }
 
     pub(crate) fn open(&self) -> anyhow::Result<Session> {
-        let data = self.data_dir()?;
+        let data = match self.data_dir() {
+            // A URL needs no data directory, so a configuration that cannot be read does no harm.
+            Err(_) if self.url.is_some() => state::default_dir(),
+            found => found?,
+        };
         let announced = match Announcement::read(&data) {
             Err(_) if self.url.is_some() => None,
             Err(error) if is_private(&error) => bail!(

@@ -125,6 +125,40 @@ fn local_commands_find_the_service_by_its_configuration() {
     assert!(!socket.exists() && !is_up(), "an orderly end removes both");
 }
 
+/// Wrong tokens slow down their network; local commands are a network of their own.
+#[test]
+fn wrong_tokens_over_the_network_do_not_keep_local_commands_out() {
+    let service = Service::start();
+    let url = service.announcement()["api"].as_str().unwrap().to_owned();
+    let address = url.strip_prefix("http://").unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    for _ in 0..40 {
+        write!(stream, "GET /v1/pools HTTP/1.1\r\nhost: x\r\nauthorization: Bearer plimsoll_wrong\r\n\r\n")
+            .unwrap();
+        assert!(stream.read(&mut [0; 4096]).unwrap() > 0);
+    }
+    let over_network = service.refuses(&["pool", "list", "--url", &url]);
+    assert!(over_network.contains("wrong tokens"), "{over_network}");
+    assert!(service.says(&["pool", "list"]).contains("No pools"));
+}
+
+/// The configuration of another service on this machine.
+#[test]
+fn named_url_needs_no_configuration() {
+    let service = Service::start();
+    let url = service.announcement()["api"].as_str().unwrap().to_owned();
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("broken.toml");
+    fs::write(&config, "[").unwrap();
+    let token = service.data().join("admin.token");
+    let list = ["pool", "list", "--config", config.to_str().unwrap()];
+    let named = ["--url", &url, "--token-file", token.to_str().unwrap()];
+    let ran = plimsoll(None).args(list).args(named).output().unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let said = plimsoll(None).args(list).output().unwrap();
+    assert!(!said.status.success() && String::from_utf8_lossy(&said.stderr).contains("broken.toml"));
+}
+
 #[test]
 fn invalid_configuration_is_refused_with_reason() {
     let dir = tempfile::tempdir().unwrap();

@@ -97,17 +97,7 @@ fn section(runs: &[Run], index: usize) -> Option<Section> {
         .map(|(load, curves)| table_and_plot(series, load, &curves))
         .collect();
     let (tables, plots): (Vec<Table>, Vec<Plot>) = shown.into_iter().unzip();
-    (!tables.is_empty()).then(|| Section {
-        title: series.name.clone(),
-        result: String::new(),
-        facts: Vec::new(),
-        tables,
-        plots,
-        caveats: Vec::new(),
-        citations: Vec::new(),
-        details: Vec::new(),
-        detail_plots: Vec::new(),
-    })
+    (!tables.is_empty()).then(|| Section { title: series.name.clone(), tables, plots, ..Section::default() })
 }
 
 fn table_and_plot(series: &Series, load: &Point, curves: &[Curve<'_>]) -> (Table, Plot) {

@@ -58,7 +58,7 @@ pub struct Lead {
     pub plot: Option<Plot>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Section {
     pub title: String,
     /// One line. May be empty.

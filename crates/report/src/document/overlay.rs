@@ -73,17 +73,7 @@ fn section<'a>(runs: &[NamedRun<'a>], series: &Series) -> Option<Section> {
         Work::EdaBlend => of_curves(&sides),
         Work::Transfers | Work::OpenRead | Work::Metadata => of_points(series, &sides),
     };
-    Some(Section {
-        title: series.name.clone(),
-        result,
-        facts: Vec::new(),
-        tables,
-        plots,
-        caveats: Vec::new(),
-        citations: Vec::new(),
-        details: Vec::new(),
-        detail_plots: Vec::new(),
-    })
+    Some(Section { title: series.name.clone(), result, tables, plots, ..Section::default() })
 }
 
 fn of_points(series: &Series, sides: &[Side<'_>]) -> (Vec<Table>, Vec<Plot>, String) {
