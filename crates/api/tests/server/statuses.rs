@@ -29,7 +29,7 @@ fn creating_is_idempotent_by_name() {
     match client.create_pool(&other) {
         Err(api_client::Error::Refused(problem)) => {
             assert_eq!((problem.status, problem.differs.as_slice()), (409, &["size".to_owned()][..]));
-            assert!(problem.detail.contains("there is a pool p already"), "{problem}");
+            assert!(problem.detail.contains("the pool p exists with other properties"), "{problem}");
         }
         _ => panic!("made twice"),
     }

@@ -32,7 +32,7 @@ fn a_pool_is_made_once_and_found_again() {
     );
     assert_eq!(
         error.to_string(),
-        "there is a pool p already, with another size (4 TiB, not 5 TiB), labels (team=chips, not none): change it, \
+        "the pool p exists with other properties, size (4 TiB, not 5 TiB), labels (team=chips, not none): change it, \
          or choose another name"
     );
     drop(service);

@@ -67,7 +67,7 @@ fn the_same_again_is_the_same_and_another_is_a_conflict() {
     let error = service.create_volume(&context(), &other).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "there is a volume v already, with another size (1 TiB, not 1025 GiB), root (0770, 0:0, not 0700, 0:0): \
+        "the volume v exists with other properties, size (1 TiB, not 1025 GiB), root (0770, 0:0, not 0700, 0:0): \
          change it, or choose another name"
     );
     // What is left open is not compared; what is said is.
