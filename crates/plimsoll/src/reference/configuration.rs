@@ -8,9 +8,9 @@ use std::fmt::Write as _;
 const INTRODUCTION: &str = "# Configuration
 
 `plimsoll serve --config FILE` reads one TOML file. As root it reads `/etc/plimsoll/plimsoll.toml` by
-default, if the file exists. Every key is optional, and an unknown key is refused. Flags of
-`plimsoll serve` override the file. Pools, volumes, rules, users and tokens are not in it: the
-[commands](commands.md) and the [API](api.md) manage them.
+default, if the file exists. `--config /dev/null` reads none. Every key is optional, and an unknown
+key is refused. Flags of `plimsoll serve` override the file. Pools, volumes, rules, users and tokens
+are not in it: the [commands](commands.md) and the [API](api.md) manage them.
 ";
 
 pub(super) fn page() -> String {

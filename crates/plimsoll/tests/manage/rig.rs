@@ -32,9 +32,8 @@ pub struct Service {
 /// The program, in a clean environment.
 pub fn plimsoll(data: Option<&Path>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
-    for name in
-        ["PLIMSOLL_DATA", "PLIMSOLL_URL", "PLIMSOLL_TOKEN", "PLIMSOLL_CA", "PLIMSOLL_CONFIG", "PLIMSOLL_LOG"]
-    {
+    command.env("PLIMSOLL_CONFIG", "/dev/null");
+    for name in ["PLIMSOLL_DATA", "PLIMSOLL_URL", "PLIMSOLL_TOKEN", "PLIMSOLL_CA", "PLIMSOLL_LOG"] {
         command.env_remove(name);
     }
     data.into_iter().for_each(|data| _ = command.env("PLIMSOLL_DATA", data));
