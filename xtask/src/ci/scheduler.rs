@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 
 use super::step::{Load, Outcome, Retry, Step};
 use super::timeline::{Span, timeline};
@@ -81,6 +81,10 @@ pub(super) fn run(
     logs: &Path,
     mut ended: impl FnMut(&Span) -> anyhow::Result<()>,
 ) -> anyhow::Result<Report> {
+    for step in steps {
+        let absent = step.needs.iter().find(|needed| steps.iter().all(|other| other.name != **needed));
+        ensure!(absent.is_none(), "{} needs {}, which is not among the steps", step.name, absent.unwrap_or(&""));
+    }
     process::empty_dir(logs)?;
     eprintln!("{} steps, {CORES} at a time; their logs are in {}", steps.len(), logs.display());
     let mut scheduler = Scheduler {
@@ -359,6 +363,15 @@ mod tests {
         );
         assert_eq!(left, ["four", "one", "two"]);
         assert_eq!(failed, 3);
+    }
+
+    #[test]
+    fn step_that_needs_an_absent_one_is_refused_before_any_runs() {
+        let steps = [Step::new("one", vec!["true".to_owned()], 1).after(&["two"])];
+        let logs = std::env::temp_dir().join(format!("xtask-scheduler-absent-{}", std::process::id()));
+        let refused = run(&steps, &["env"], &logs, |_| Ok(())).err().unwrap().to_string();
+        assert_eq!(refused, "one needs two, which is not among the steps");
+        assert!(!logs.exists());
     }
 
     #[test]
