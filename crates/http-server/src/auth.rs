@@ -77,8 +77,10 @@ impl Guard {
         if authority.is_open(need) {
             return Ok(None);
         }
-        let secret = bearer(headers)
-            .ok_or_else(|| Problem::unauthorized("the header Authorization is missing; allowed: Bearer and a token, as in \"Bearer plimsoll_…\""))?;
+        let secret = bearer(headers).map_err(|lack| {
+            let allowed = "allowed: Bearer and a token, as in \"Bearer plimsoll_…\"";
+            Problem::unauthorized(format!("the header Authorization {lack}; {allowed}"))
+        })?;
         let (digest, network) = (self.hasher.hash_one(secret), Networks::default().of(sender.address));
         let is_known = self.attempts.lock().valid.contains(&digest);
         if !is_known && self.attempts.lock().is_exhausted(network, sender.at) {
@@ -130,11 +132,17 @@ impl Guesses {
 }
 
 /// Returns the token in the header (RFC 6750 §2.1).
-fn bearer(headers: &HeaderMap) -> Option<&str> {
+fn bearer(headers: &HeaderMap) -> Result<&str, &'static str> {
     let mut lines = headers.get_all(AUTHORIZATION).iter();
-    let (line, None) = (lines.next()?, lines.next()) else { return None };
-    let (scheme, token) = line.to_str().ok()?.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
+    let line = match (lines.next(), lines.next()) {
+        (None, _) => return Err("is missing"),
+        (Some(line), None) => line,
+        (Some(_), Some(_)) => return Err("occurs twice"),
+    };
+    let parts = line.to_str().ok().and_then(|line| line.split_once(' '));
+    let bearer = parts.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+    let token = bearer.map(|(_, token)| token.trim()).filter(|token| !token.is_empty());
+    token.ok_or("is not a Bearer token")
 }
 
 #[cfg(test)]
@@ -168,10 +176,16 @@ mod tests {
             }
             headers
         };
-        assert_eq!(bearer(&headers(&["Bearer x"])), Some("x"));
-        assert_eq!(bearer(&headers(&["bearer  x "])), Some("x"));
-        for bad in [&[][..], &["x"], &["Basic x"], &["Bearer x", "Bearer x"]] {
-            assert_eq!(bearer(&headers(bad)), None, "{bad:?}");
+        assert_eq!(bearer(&headers(&["Bearer x"])), Ok("x"));
+        assert_eq!(bearer(&headers(&["bearer  x "])), Ok("x"));
+        for (bad, fault) in [
+            (&[][..], "is missing"),
+            (&["x"], "is not a Bearer token"),
+            (&["Basic x"], "is not a Bearer token"),
+            (&["Bearer "], "is not a Bearer token"),
+            (&["Bearer x", "Bearer x"], "occurs twice"),
+        ] {
+            assert_eq!(bearer(&headers(bad)), Err(fault), "{bad:?}");
         }
     }
 }

@@ -63,6 +63,16 @@ impl Error {
         self
     }
 
+    /// The JSON pointer of the place.
+    pub fn pointer(&self) -> &str {
+        &self.pointer
+    }
+
+    /// The message, with other words for the place than the pointer.
+    pub fn at(&self, place: &str) -> String {
+        self.about(place)
+    }
+
     /// The error as the text of an error around it, which finds the pointer in it.
     pub(crate) fn nested(&self) -> impl Display {
         let Self { pointer, fault } = self;
@@ -82,11 +92,15 @@ impl Error {
         self.about(&format!("the parameter {}", self.pointer.trim_start_matches('/')))
     }
 
+    fn is_secret(&self) -> bool {
+        ["/password", "/nt_hash"].iter().any(|name| self.pointer.ends_with(name))
+    }
+
     fn about(&self, place: &str) -> String {
         let text = match &self.fault {
             Fault::Syntax(text) => format!("{place} {text}"),
             // A reply never repeats a password, also not one of a wrong type.
-            Fault::Value { allowed, .. } if self.pointer.ends_with("/password") => {
+            Fault::Value { allowed, .. } if self.is_secret() => {
                 format!("{place} has a wrong type; allowed: {allowed}")
             }
             Fault::Value { found, allowed } => format!("{place} is {found}; allowed: {allowed}"),
@@ -177,6 +191,8 @@ fn shown(found: Unexpected<'_>) -> String {
 fn allowed(expected: &str) -> String {
     match expected {
         "u64" | "u128" | "usize" => "a whole number of 0 or more".to_owned(),
+        "a nonzero u64" | "a nonzero usize" => "a whole number of 1 or more".to_owned(),
+        "a nonzero u32" => format!("a whole number from 1 to {}", u32::MAX),
         "u32" => format!("a whole number from 0 to {}", u32::MAX),
         "u16" => format!("a whole number from 0 to {}", u16::MAX),
         "u8" => format!("a whole number from 0 to {}", u8::MAX),

@@ -170,10 +170,7 @@ mod tests {
         let page = query(&[("limit", "7"), ("page_token", "9")]).unwrap();
         assert_eq!(page, PageQuery { limit: Some(7), page_token: Some("9".to_owned()) });
         for (pairs, expected) in [
-            (
-                &[("limit", "x")][..],
-                "the parameter limit is \"x\"; allowed: a whole number from 0 to 4294967295",
-            ),
+            (&[("limit", "x")][..], "the parameter limit is \"x\"; allowed: a whole number from 1 to 1000"),
             (&[("label", "a")], "the parameter label is unknown; allowed: limit, page_token"),
             (&[("limit", "1"), ("limit", "2")], "the parameter limit occurs twice"),
         ] {

@@ -29,7 +29,7 @@ pub struct V3Locks {
 /// Mount targets of a volume.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MountTargets {
-    /// Each protocol that the volume and any of its export rules allow, at each of its endpoints.
+    /// Each protocol that the volume and any of its export rules allow, at each of its endpoints and at the service's own address.
     pub mount_targets: Vec<MountTarget>,
 }
 

@@ -1,6 +1,6 @@
 //! Groups of users.
 
-use super::paging::{limit, page};
+use super::paging::{after, limit, page};
 use crate::convert::{FromBody, ToBody};
 use crate::core::Call;
 use crate::endpoint::{Created, Docs, Endpoint, Json, Needs, NoBody, NoQuery, Tagged};
@@ -68,7 +68,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
 }
 
 fn list(call: &Call, asked: PageQuery, _: NoBody) -> Result<Json<Page<Group>>> {
-    let groups = call.service().groups(asked.page_token.as_deref(), limit(&asked)?)?;
+    let groups = call.service().groups(after::<AccountName>(&asked)?, limit(&asked)?)?;
     Ok(Json(page(&groups)))
 }
 

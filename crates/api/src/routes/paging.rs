@@ -2,7 +2,7 @@
 
 use crate::convert::ToBody;
 use crate::problem::{Failure, Result};
-use api_client::model::{PAGE_MAX, PAGE_TOKEN_CHARS_MAX, Page, PageQuery};
+use api_client::model::{PAGE_TOKEN_CHARS_MAX, Page, PageQuery};
 use http_server::Problem;
 
 /// Entries of a page of which nothing is said.
@@ -16,13 +16,16 @@ pub(super) fn limit(asked: &PageQuery) -> Result<usize> {
         ))
         .into());
     }
-    let limit = asked.limit.unwrap_or(PAGE_USUAL);
-    if !(1..=PAGE_MAX).contains(&limit) {
-        return Err(
-            Problem::malformed(format!("the parameter limit is {limit}; allowed: 1 to {PAGE_MAX}")).into()
-        );
+    Ok(usize::try_from(asked.limit.unwrap_or(PAGE_USUAL)).unwrap_or(usize::MAX))
+}
+
+/// The page token of a list in the order of names; an error if it is no name.
+pub(super) fn after<T: std::str::FromStr>(asked: &PageQuery) -> Result<Option<&str>> {
+    let token = asked.page_token.as_deref();
+    match token.map(str::parse::<T>) {
+        Some(Err(_)) => Err(bad_page_token()),
+        Some(Ok(_)) | None => Ok(token),
     }
-    Ok(usize::try_from(limit).unwrap_or(usize::MAX))
 }
 
 /// A page of what management lists.
@@ -49,9 +52,7 @@ pub(super) fn page_of<T, K: Ord + std::fmt::Display + std::str::FromStr>(
 
 /// A page token that was not given out.
 pub(super) fn bad_page_token() -> Failure {
-    control::Error::Invalid {
-        what: "the parameter page_token is not from this list".to_owned(),
-        allowed: "the next_page_token of the previous page".to_owned(),
-    }
-    .into()
+    let detail =
+        "the parameter page_token is not from this list; allowed: the next_page_token of the previous page";
+    Problem::malformed(detail).into()
 }

@@ -1,6 +1,6 @@
 //! Pools.
 
-use super::paging::{limit, page};
+use super::paging::{after, limit, page};
 use crate::convert::{FromBody, ToBody, pool_change};
 use crate::core::Call;
 use crate::endpoint::{Created, Docs, Endpoint, Force, Json, Needs, NoBody, NoQuery, Patch, Tagged};
@@ -52,7 +52,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
 }
 
 fn list(call: &Call, asked: PageQuery, _: NoBody) -> Result<Json<Page<Pool>>> {
-    let pools = call.service().pools(asked.page_token.as_deref(), limit(&asked)?)?;
+    let pools = call.service().pools(after::<PoolName>(&asked)?, limit(&asked)?)?;
     Ok(Json(page(&pools)))
 }
 

@@ -1,6 +1,6 @@
 //! Users.
 
-use super::paging::{limit, page};
+use super::paging::{after, limit, page};
 use crate::convert::{FromBody, ToBody, user_change};
 use crate::core::Call;
 use crate::endpoint::{Created, Docs, Endpoint, Json, Needs, NoBody, NoQuery, Patch, Tagged};
@@ -51,7 +51,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
 }
 
 fn list(call: &Call, asked: PageQuery, _: NoBody) -> Result<Json<Page<User>>> {
-    let users = call.service().users(asked.page_token.as_deref(), limit(&asked)?)?;
+    let users = call.service().users(after::<AccountName>(&asked)?, limit(&asked)?)?;
     Ok(Json(page(&users)))
 }
 

@@ -1,6 +1,6 @@
 //! Volumes, and what they do.
 
-use super::paging::{limit, page};
+use super::paging::{after, limit, page};
 use crate::convert::{FromBody, ToBody, volume_change};
 use crate::core::Call;
 use crate::endpoint::{Created, Docs, Endpoint, Force, Json, Needs, NoBody, NoQuery, Patch, Tagged};
@@ -13,6 +13,7 @@ use api_client::model::{
 use axum::http::Method;
 use control::{Kind, Role, VolumeName};
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use vfs::qos;
 
 const TAG: &str = "volumes";
@@ -80,7 +81,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
 }
 
 fn list(call: &Call, asked: PageQuery, _: NoBody) -> Result<Json<Page<Volume>>> {
-    let volumes = call.service().volumes(asked.page_token.as_deref(), limit(&asked)?)?;
+    let volumes = call.service().volumes(after::<VolumeName>(&asked)?, limit(&asked)?)?;
     Ok(Json(page(&volumes)))
 }
 
@@ -141,13 +142,20 @@ fn stats(call: &Call, _: NoQuery, _: NoBody) -> Result<Json<Stats>> {
 
 fn mount_targets(call: &Call, _: NoQuery, _: NoBody) -> Result<Json<MountTargets>> {
     let volume = call.service().volume(&call.name(Kind::Volume)?)?;
-    let endpoints = volume.endpoints.iter().copied().map(Some);
-    let endpoints = if volume.endpoints.is_empty() { vec![None] } else { endpoints.collect() };
+    // The service's own address serves all volumes.
+    let addresses = volume.endpoints.iter().copied().map(Some).chain([None]);
     let protocols: Vec<_> = volume.mountable(call.service().protocols()).iter().collect();
     let least = volume.rules.iter().map(|rule| rule.protection).min().unwrap_or_default();
-    let targets = endpoints.into_iter().flat_map(|endpoint| {
-        protocols.iter().filter_map(move |&protocol| call.core.plane.mount_target(protocol, endpoint, least))
-    });
+    let at = |endpoint: Option<IpAddr>, protocol| {
+        let target = call.core.plane.mount_target(protocol, endpoint, least)?;
+        let is_own =
+            endpoint.is_none() && !volume.endpoints.is_empty() && protocol != envelope::Protocol::Smb;
+        let is_said = target.address.is_unspecified() || volume.endpoints.contains(&target.address);
+        (!is_own || !is_said).then_some(target)
+    };
+    let at = &at;
+    let targets =
+        addresses.flat_map(|endpoint| protocols.iter().filter_map(move |&protocol| at(endpoint, protocol)));
     let shown = |target: crate::plane::MountTarget| MountTarget {
         protocol: target.protocol.into(),
         address: Some(target.address).filter(|ip| !ip.is_unspecified()).map(|ip| ip.to_string()),

@@ -30,9 +30,15 @@ fn refusals_of_requests_name_place_and_allowed_values() {
             "GET /v1/pools?limit=x",
             "",
             "",
-            r#"the parameter limit is "x"; allowed: a whole number from 0 to 4294967295"#,
+            r#"the parameter limit is "x"; allowed: a whole number from 1 to 1000"#,
         ),
-        ("GET /v1/pools?limit=0", "", "", "the parameter limit is 0; allowed: 1 to 1000"),
+        ("GET /v1/pools?limit=0", "", "", "the parameter limit is 0; allowed: a whole number from 1 to 1000"),
+        (
+            "GET /v1/pools?page_token=%00zz",
+            "",
+            "",
+            "the parameter page_token is not from this list; allowed: the next_page_token of the previous page",
+        ),
         ("GET /v1/pools?label=a", "", "", "the parameter label is unknown; allowed: limit, page_token"),
         ("POST /v1/pools", "", "{}", "the header Content-Type is missing; allowed: application/json"),
         (

@@ -68,7 +68,11 @@ fn bad_paths_and_queries() -> Vec<Case> {
         (400, "GET /v1/pools?limit=x", "", String::new()),
         (400, "GET /v1/pools?limits=5", "", String::new()),
         (400, "GET /v1/pools?limit=5&limit=5", "", String::new()),
-        (422, "GET /v1/operations?page_token=x", "", String::new()),
+        (400, "GET /v1/operations?page_token=x", "", String::new()),
+        (400, "GET /v1/pools?page_token=%00zz", "", String::new()),
+        (400, "GET /v1/volumes?page_token=%00zz", "", String::new()),
+        (400, "GET /v1/users?page_token=%00zz", "", String::new()),
+        (400, "GET /v1/groups?page_token=%00zz", "", String::new()),
         (422, "GET /v1/levels/anf/premium?qos=auto", "", String::new()),
         (422, "GET /v1/levels/anf/premium?size_bytes=5", "", String::new()),
     ]
