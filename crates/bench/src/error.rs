@@ -2,7 +2,7 @@
 
 use std::{fmt, io};
 
-use wire_client::is_denial;
+use wire_client::{is_denial, refusal};
 use xdr::Malformed;
 
 /// Reasons why there is no result. A load counts refused calls in its report; they are not errors here.
@@ -69,7 +69,7 @@ impl fmt::Display for Error {
             Self::Plan(wrong) => f.write_str(wrong),
             Self::Io { doing, source } => write!(f, "{doing}: {source}"),
             Self::Protocol(wrong) => write!(f, "protocol error: {wrong}"),
-            Self::Refused { doing, status } => write!(f, "{doing}: the server answered {status}"),
+            Self::Refused { doing, status } => f.write_str(&refusal(doing, status)),
             Self::NoAccess { target, wrong } if target.starts_with("smb://") => {
                 write!(
                     f,

@@ -50,6 +50,39 @@ impl Error {
     }
 }
 
+/// The causes of refusals, by the names in the specifications. NFSv3 and NFSv4 share most names behind the prefix.
+const CAUSES: [(&str, &str); 21] = [
+    ("MNT3ERR_NOENT", "there is no such export"),
+    ("MNT3ERR_ACCES", "this client may not mount the export"),
+    ("NFS3ERR_ACCES", "permission denied"),
+    ("NFS4ERR_ACCESS", "permission denied"),
+    ("NFS3ERR_PERM", "not the owner"),
+    ("NFS4ERR_PERM", "not the owner"),
+    ("NFS3ERR_ROFS", "the export is read-only"),
+    ("NFS4ERR_ROFS", "the export is read-only"),
+    ("NFS3ERR_NOENT", "there is no such file or directory"),
+    ("NFS4ERR_NOENT", "there is no such file or directory"),
+    ("NFS3ERR_NOSPC", "no space left"),
+    ("NFS4ERR_NOSPC", "no space left"),
+    ("NFS4ERR_WRONGSEC", "the export needs another protection, like TLS"),
+    ("NFS4ERR_MINOR_VERS_MISMATCH", "the server does not serve this version of NFSv4"),
+    ("LOGON_FAILURE", "wrong user or password"),
+    ("ACCOUNT_LOCKED_OUT", "too many wrong passwords; wait"),
+    ("BAD_NETWORK_NAME", "there is no such share"),
+    ("ACCESS_DENIED", "permission denied"),
+    ("MEDIA_WRITE_PROTECTED", "the share is read-only"),
+    ("OBJECT_NAME_NOT_FOUND", "there is no such file or directory"),
+    ("DISK_FULL", "no space left"),
+];
+
+/// The message for a refused call. It ends with the status, by which [`is_denial`] knows it.
+pub fn refusal(doing: &str, status: &str) -> String {
+    match CAUSES.iter().find(|(name, _)| *name == status) {
+        Some((_, cause)) => format!("{doing}: {cause}: the server answered {status}"),
+        None => format!("{doing}: the server answered {status}"),
+    }
+}
+
 /// Whether `text` ends with a status by which a server denies access.
 pub fn is_denial(text: &str) -> bool {
     let by_mount = format!("{:?}", MountStatus::ACCES);
@@ -66,7 +99,7 @@ impl fmt::Display for Error {
             Self::Unsupported(wrong) => f.write_str(wrong),
             Self::Io { doing, source } => write!(f, "{doing}: {source}"),
             Self::Protocol(wrong) => write!(f, "protocol error: {wrong}"),
-            Self::Refused { doing, status } => write!(f, "{doing}: the server answered {status}"),
+            Self::Refused { doing, status } => f.write_str(&refusal(doing, status)),
         }
     }
 }

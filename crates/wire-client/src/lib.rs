@@ -18,7 +18,7 @@ pub mod smb;
 mod target;
 
 pub use client::Client;
-pub use error::{Error, is_denial};
+pub use error::{Error, is_denial, refusal};
 pub use object::{Attributes, Chunk, DirEntry, Handle, TransferLimits, WriteResult};
 pub use rpc::{Connection, Identity, first_xid};
 pub use target::{Protection, Target, Version};

@@ -182,7 +182,7 @@ pub fn first_xid() -> u32 {
     now.subsec_nanos().wrapping_mul(2_654_435_761) ^ std::process::id()
 }
 
-fn receive_error(wrong: io::Error) -> Error {
+pub(crate) fn receive_error(wrong: io::Error) -> Error {
     match wrong.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
             Error::Protocol(format!("no reply within {CALL_TIMEOUT:?}"))

@@ -88,6 +88,7 @@ impl FileSet {
             (TRANSFER_MAX.min(u64::from(limits.write_max.min(limits.read_max))) / unit * unit).max(unit);
         let mut set = Self { files: Vec::new(), many, scratch, transfer };
         if plan.op.needs_files() {
+            check_room(plan, client, laid_out)?;
             set.files = set.data_files(plan, &top, laid_out, progress)?;
         }
         if plan.op.needs_entries() {
@@ -296,6 +297,26 @@ impl FileSet {
 }
 
 /// A single directory gets the plain name.
+/// Refuses files for which the target has no room. The files of earlier runs are used again, or make room.
+fn check_room(plan: &Plan, client: &mut Client, laid_out: &LaidOut) -> Result<(), Error> {
+    let is_known =
+        |number: u32| laid_out.contains_key(&(number, plan.size, plan.unit(), plan.target.version));
+    if (plan.first_file..).take(plan.files).all(is_known) {
+        return Ok(());
+    }
+    let room = client.free_bytes()? + FileSet::bytes(client)?;
+    let files = plan.files as u64;
+    if plan.size.saturating_mul(files) <= room {
+        return Ok(());
+    }
+    let most = room / files / plan.block * plan.block;
+    let [size, room, most] = [plan.size, room, most].map(units::show_size);
+    Err(Error::Plan(format!(
+        "--files × --size is {files} × {size}; {} has room for {room}: allowed are files of up to {most}, or fewer of them",
+        plan.target
+    )))
+}
+
 fn directories(client: &mut Client, top: &Handle, name: &str, count: usize) -> Result<Vec<Handle>, Error> {
     if count == 1 {
         return Ok(vec![client.make_dir(top, name, 0o755)?]);

@@ -377,7 +377,10 @@ impl Plan {
             return Err(Error::Plan(format!("--rate is {rate}; allowed is {least} to {most}")));
         }
         if self.time < Duration::from_millis(100) {
-            return Err(Error::Plan(format!("--time is {:?}; at least 100ms", self.time)));
+            return Err(Error::Plan(format!(
+                "--time is {} ms; allowed: 100ms or more",
+                self.time.as_millis()
+            )));
         }
         if self.op.needs_files() { self.check_space() } else { Ok(()) }
     }

@@ -177,7 +177,7 @@ fn runs_of_other_formats_and_halves_of_runs_are_refused() {
     );
     assert!(
         refused(&run[..run.len() / 2], &Pick::default())
-            .contains("not a result of \"plimsoll bench run\": line 1: EOF")
+            .contains("not a result of \"plimsoll bench run\": the file ends too early, at line 1")
     );
     for garbage in ["", "{}", "\u{0}\u{1}", "ops/s", "{\"format\": \"x\"}"] {
         let wrong = refused(garbage, &Pick::default());

@@ -150,8 +150,7 @@ fn a_connection_is_added_with_the_sessions_key_and_trusted_with_its_own() {
         },
         ..NONE
     };
-    let adding =
-        "SESSION_SETUP that adds a connection to a session of alice: the server answered ACCESS_DENIED";
+    let adding = "SESSION_SETUP that adds a connection to a session of alice: permission denied: the server answered ACCESS_DENIED";
     let unsigned = "the last response to the login has no valid signature";
     for (how, tampering, wrong) in [
         ("", forged_request, adding),

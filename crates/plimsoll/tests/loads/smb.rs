@@ -201,7 +201,10 @@ fn a_load_that_cannot_be_made_says_why() {
     make_below(&server);
     let refused = |plan: Plan| run(&plan).unwrap_err().to_string();
     let wrong = Plan { nt_hash: Some(NtHash::from_password("another")), ..server.plan(Op::Null, "") };
-    assert!(refused(wrong).contains("SESSION_SETUP as alice: the server answered LOGON_FAILURE"));
+    assert!(
+        refused(wrong)
+            .contains("SESSION_SETUP as alice: wrong user or password: the server answered LOGON_FAILURE")
+    );
     let none = refused(Plan { nt_hash: None, ..server.plan(Op::Null, "") });
     assert!(none.contains("needs the password of alice"), "{none}");
     assert!(refused(server.plan(Op::Access, "")).contains("--op access is of NFS"));
@@ -209,7 +212,11 @@ fn a_load_that_cannot_be_made_says_why() {
     let nowhere = refused(Plan::new(target.parse().unwrap(), Op::Null));
     assert!(nowhere.contains("needs the password"), "{nowhere}");
     let nowhere = Plan { nt_hash: Some(nt_hash()), ..Plan::new(target.parse().unwrap(), Op::Null) };
-    assert!(refused(nowhere).contains("TREE_CONNECT to nowhere: the server answered BAD_NETWORK_NAME"));
+    assert!(
+        refused(nowhere).contains(
+            "TREE_CONNECT to nowhere: there is no such share: the server answered BAD_NETWORK_NAME"
+        )
+    );
 }
 
 #[test]

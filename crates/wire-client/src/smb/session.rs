@@ -26,10 +26,12 @@ use super::channel::{Channel, Keys, Request, charge};
 use super::requests::utf16;
 use crate::error::Error;
 use crate::object::TransferLimits;
-use crate::rpc::Identity;
+use crate::rpc::{Identity, receive_error};
 use crate::target::{Protection, Target, Version};
 
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
+/// The time for the first answer: servers of other protocols wait for the rest of a message of theirs.
+const NEGOTIATE_TIMEOUT: Duration = Duration::from_secs(5);
 const FRAME_MAX: u32 = (8 << 20) + 4096;
 /// Bounds the bytes of a READ or WRITE.
 const TRANSFER_MAX: u32 = 8 << 20;
@@ -77,7 +79,7 @@ impl Session {
     pub fn open(target: &Target, number: usize, identity: &Identity) -> Result<Self, Error> {
         let protection = protection(target)?;
         let mut session = Self::connect(target, number, identity, Guid(random()?))?;
-        session.negotiate(protection, target.channels > 1)?;
+        session.check_protocol(protection, target.channels > 1)?;
         let key = session.log_in(protection, target, identity, None)?;
         session.channel.keys = match cipher(protection) {
             None => Keys::Signing(Arc::clone(&key.signing)),
@@ -132,10 +134,7 @@ impl Session {
         client_guid: Guid,
     ) -> Result<Self, Error> {
         let stream = identity.connect(target.address_for(number)?)?;
-        let set =
-            stream.set_read_timeout(Some(CALL_TIMEOUT)).and(stream.set_write_timeout(Some(CALL_TIMEOUT)));
-        set.map_err(Error::io("set a timeout"))?;
-        Ok(Self {
+        let session = Self {
             stream,
             channel: Channel::new(),
             request: Vec::new(),
@@ -145,7 +144,9 @@ impl Session {
             preauth: Preauth::default(),
             client_guid,
             signing_key: None,
-        })
+        };
+        session.set_timeout(CALL_TIMEOUT)?;
+        Ok(session)
     }
 
     pub fn limits(&self) -> TransferLimits {
@@ -203,13 +204,32 @@ impl Session {
 
     fn receive(&mut self) -> Result<(), Error> {
         let mut length = [0; 4];
-        self.stream.read_exact(&mut length).map_err(Error::io("receive a response"))?;
+        self.stream.read_exact(&mut length).map_err(receive_error)?;
         let length = u32::from_be_bytes(length);
         if length > FRAME_MAX {
             return Err(Error::Protocol(format!("a response of {length} bytes, longer than any requested")));
         }
         self.frame.resize(length as usize, 0);
-        self.stream.read_exact(&mut self.frame).map_err(Error::io("receive a response"))
+        self.stream.read_exact(&mut self.frame).map_err(receive_error)
+    }
+
+    /// Negotiates, and fails if the server is not one of SMB.
+    fn check_protocol(&mut self, protection: Protection, has_channels: bool) -> Result<(), Error> {
+        self.set_timeout(NEGOTIATE_TIMEOUT)?;
+        let done = self.negotiate(protection, has_channels);
+        self.set_timeout(CALL_TIMEOUT)?;
+        done.map_err(|error| match (error, self.stream.peer_addr()) {
+            (Error::Io { .. } | Error::Protocol(_), Ok(address)) => Error::Unsupported(format!(
+                "{address} does not answer as an SMB server: name the port of SMB, like smb://USER@HOST:PORT/SHARE"
+            )),
+            (other, _) => other,
+        })
+    }
+
+    fn set_timeout(&self, timeout: Duration) -> Result<(), Error> {
+        let stream = &self.stream;
+        let set = stream.set_read_timeout(Some(timeout)).and(stream.set_write_timeout(Some(timeout)));
+        set.map_err(Error::io("set a timeout"))
     }
 
     /// Offers one algorithm of each kind of 3.1.1.
