@@ -90,7 +90,7 @@ pub fn password(text: &str) -> Result<NtHash> {
     let units = text.encode_utf16().count();
     if !(1..=PASSWORD_UNITS_MAX).contains(&units) || text.contains(char::is_control) {
         let allowed = format!("1 to {PASSWORD_UNITS_MAX} characters without control characters");
-        return Err(Error::invalid("this password", allowed));
+        return Err(Error::invalid("the password cannot be used", allowed));
     }
     Ok(NtHash::from_password(text))
 }

@@ -244,7 +244,8 @@ impl FromStr for Bytes {
         let bytes = parse_size(text)?;
         if text.trim().ends_with(|last: char| last.is_ascii_digit()) {
             let number = text.trim();
-            let what = format!("\"{number}\" has no unit: a size needs a unit, like {number}GiB");
+            let like = if bytes == 0 { "4" } else { number };
+            let what = format!("\"{number}\" has no unit: a size needs a unit, like {like}GiB");
             return Err(Refusal::new(what, SIZES, OWN));
         }
         Ok(Self(bytes))
@@ -298,8 +299,15 @@ const SIZES: &str = "a number with KiB, MiB, GiB, TiB or PiB, or k, M, G, T or P
 
 /// The size of a block or a file, in bytes; a bare number is bytes, as in fio and dd.
 pub fn parse_size(text: &str) -> Result<u64, Refusal> {
-    parse(text, bytes_per_unit, 1)
-        .ok_or_else(|| Refusal::new(format!("\"{text}\" is not a size"), SIZES, OWN))
+    parse(text, bytes_per_unit, 1).ok_or_else(|| {
+        let unit = text.trim().trim_start_matches(|c: char| c.is_ascii_digit());
+        let is_form =
+            unit.len() < text.trim().len() && parse(&format!("1{unit}"), bytes_per_unit, 1).is_some();
+        match is_form {
+            true => Refusal::new(format!("\"{text}\" is too large"), "less than 16,384 PiB", OWN),
+            false => Refusal::new(format!("\"{text}\" is not a size"), SIZES, OWN),
+        }
+    })
 }
 
 /// A count: `900`, `120k`, `1.2M`; the letters mean thousands and millions, in either case.

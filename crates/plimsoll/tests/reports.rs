@@ -97,7 +97,10 @@ fn file_that_is_no_run_is_named_with_its_fault() {
         let done = plimsoll(arguments, &[]);
         let said = String::from_utf8(done.stderr).unwrap();
         assert_eq!(done.status.code(), Some(2), "{said}");
-        assert!(said.contains("/etc/passwd is not a result of \"plimsoll bench run\": line 1: "), "{said}");
+        assert!(
+            said.contains("/etc/passwd is not a result of \"plimsoll bench run\": line 1 is not valid JSON"),
+            "{said}"
+        );
     }
 }
 

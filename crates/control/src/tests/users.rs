@@ -193,7 +193,10 @@ fn conflicting_change_is_refused_whole() {
 fn passwords_and_names_are_checked() {
     for bad in ["", "a\nb", "tab\t", "\0", &"x".repeat(257), &"𝄞".repeat(129)] {
         let error = password(bad).unwrap_err().to_string();
-        assert_eq!(error, "this password; allowed: 1 to 256 characters without control characters");
+        assert_eq!(
+            error,
+            "the password cannot be used; allowed: 1 to 256 characters without control characters"
+        );
     }
     assert!(password(&"x".repeat(256)).is_ok() && password("pä ß 𝄞").is_ok());
     let error = account_name("a b").unwrap_err().to_string();

@@ -198,8 +198,8 @@ impl Pool {
     fn check_settings(&self) -> Result<(), Refusal> {
         let (level, info, settings) = (self.level, self.level.info(), &self.settings);
         let unknown = |what: &str| {
-            let allowed = "the level does not have it: leave it out";
-            Err(Refusal::new(format!("{level}: {what}"), allowed, info.sources[0]))
+            let what = format!("{level}: the level does not have {what}");
+            Err(Refusal::new(what, "the settings without it", info.sources[0]))
         };
         if !info.qos.contains(&self.qos()) {
             return unknown(if self.qos() == Qos::Auto { "auto QoS" } else { "manual QoS" });
@@ -325,8 +325,8 @@ impl Volume {
             return Err(Refusal::new(format!("{level}: a large volume"), "regular volumes", info.sources[0]));
         }
         if settings.declared != Declared::default() && !info.settable.declared {
-            let what = format!("{level}: limits of the volume as declared");
-            return Err(Refusal::new(what, "the level does not have it: leave it out", info.sources[0]));
+            let what = format!("{level}: the level does not have custom limits of a volume");
+            return Err(Refusal::new(what, "the settings without it", info.sources[0]));
         }
         if settings.shape.is_some_and(|shaping| shaping.scale_thousandths == 0) {
             return Err(Refusal::new(format!("{level}: a shape scaled by 0"), "0.001 or more", OWN));

@@ -466,10 +466,7 @@ impl FromStr for Run {
 
     fn from_str(text: &str) -> Result<Self, InvalidRun> {
         let error = |error: serde_json::Error| {
-            let (line, text) = (error.line(), error.to_string());
-            let text = text.split(" at line ").next().unwrap_or_default();
-            let place = if line == 0 { String::new() } else { format!("line {line}: ") };
-            InvalidRun(format!("not a result of \"plimsoll bench run\": {place}{text}"))
+            InvalidRun(format!("not a result of \"plimsoll bench run\": {}", in_words(&error)))
         };
         let value: serde_json::Value = serde_json::from_str(text).map_err(error)?;
         let format = value.get("format").and_then(serde_json::Value::as_str).unwrap_or("none");
@@ -480,6 +477,21 @@ impl FromStr for Run {
             return Err(InvalidRun(error));
         }
         serde_json::from_value(value).map_err(error)
+    }
+}
+
+/// The fault of a JSON text without the words of Rust.
+fn in_words(error: &serde_json::Error) -> String {
+    use serde_json::error::Category;
+    let (line, text) = (error.line(), error.to_string());
+    let text = text.split(" at line ").next().unwrap_or_default().replace('`', "\"");
+    match error.classify() {
+        Category::Eof => format!("the file ends too early, at line {line}"),
+        Category::Syntax => format!("line {line} is not valid JSON"),
+        Category::Io | Category::Data => match text.strip_prefix("missing field ") {
+            Some(field) => format!("the property {field} is missing"),
+            None => text.split(", expected").next().unwrap_or(&text).to_owned(),
+        },
     }
 }
 

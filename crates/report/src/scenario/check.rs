@@ -130,7 +130,8 @@ impl Series {
     /// Refuses settings without effect on this work.
     fn check_work(&self) -> Result<(), String> {
         use Work::{EdaBlend, Metadata, OpenRead, Transfers};
-        let keys: [(&str, bool, &[Work]); 8] = [
+        let keys: [(&str, bool, &[Work]); 9] = [
+            ("blocks", self.blocks != Self::default().blocks, &[Transfers, OpenRead, EdaBlend]),
             ("attribute_caches", !self.attribute_caches.is_empty(), &[OpenRead, EdaBlend]),
             ("transfers", !self.transfers.is_empty(), &[Transfers, EdaBlend]),
             ("same_places", !self.same_places.is_empty(), &[Transfers]),

@@ -106,7 +106,7 @@ pub enum Stability {
 
 /// Calls in flight of each job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "is not allowed; allowed: numbers, like [1, 16], or \"search\"")]
 pub enum Depth {
     /// These numbers, each a point.
     Fixed(Vec<usize>),
@@ -412,7 +412,7 @@ fn expand<T: Copy>(points: &mut Vec<Point>, values: &[T], set: impl Fn(&mut Poin
 
 /// A number of bytes, or a text like `64k`.
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "is not a size; allowed: a number of bytes, or a text like \"64k\"")]
 enum Size {
     Bytes(u64),
     Text(String),
