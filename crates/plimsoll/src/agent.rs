@@ -28,7 +28,7 @@ pub(crate) struct AgentArgs {
     #[command(flatten)]
     password: PasswordArgs,
     /// Local addresses to call from, dealt to this machine's clients in turn; separated by commas
-    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',', value_parser = crate::listen_address::ip)]
     source: Vec<IpAddr>,
 }
 

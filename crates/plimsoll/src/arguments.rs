@@ -1,5 +1,8 @@
 //! The command line as given: options that all commands share may precede the command.
 
+use crate::exit::usage;
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use std::collections::HashSet;
 use std::ffi::OsString;
 
 /// Options of `--json`'s kind, which take no value.
@@ -34,6 +37,36 @@ pub(crate) fn reordered(arguments: impl Iterator<Item = OsString>) -> Vec<OsStri
 /// Whether results and errors are to be JSON.
 pub(crate) fn ask_for_json(arguments: &[OsString]) -> bool {
     arguments.iter().take_while(|argument| *argument != "--").any(|argument| argument == "--json")
+}
+
+/// Refuses options like `--limit NAME=VALUE` that have a name twice: one of its values would be lost.
+pub(crate) fn check_repeated(command: &Command, matches: &ArgMatches) -> anyhow::Result<()> {
+    // Options that commands share are in the matches of the innermost one, too.
+    if let Some((name, matches)) = matches.subcommand()
+        && let Some(command) = command.find_subcommand(name)
+    {
+        return check_repeated(command, matches);
+    }
+    for option in command.get_arguments().filter(|option| is_assignment(option)) {
+        let values = matches.get_raw(option.get_id().as_str()).into_iter().flatten();
+        let mut names = HashSet::new();
+        for value in values {
+            let value = value.to_string_lossy();
+            let (name, _) = value.split_once('=').unwrap_or((&value, ""));
+            if !names.insert(name.to_owned()) {
+                let flag = option.get_long().unwrap_or_default();
+                return Err(usage(format!("--{flag} has {name} twice; allowed: each once")));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether an option takes `NAME=VALUE`, or the name of a protocol, more than once.
+fn is_assignment(option: &Arg) -> bool {
+    let names = option.get_value_names().unwrap_or_default();
+    let takes_pair = names.iter().any(|name| name.contains('=') && !name.starts_with('['));
+    (takes_pair || option.get_id() == "protocols") && matches!(option.get_action(), ArgAction::Append)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The setting that says which IPv6 addresses are one network of clients.
 
+use crate::number;
 use serde::Deserialize;
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +9,7 @@ use vfs::bounds::Networks;
 /// The prefix lengths that define one network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(serde::Serialize))]
-#[serde(try_from = "u8")]
+#[serde(try_from = "i64")]
 pub(crate) struct Ipv6Prefix(u8);
 
 impl Ipv6Prefix {
@@ -24,14 +25,12 @@ impl Default for Ipv6Prefix {
     }
 }
 
-impl TryFrom<u8> for Ipv6Prefix {
+impl TryFrom<i64> for Ipv6Prefix {
     type Error = String;
 
-    fn try_from(bits: u8) -> Result<Self, String> {
-        match Networks::from_prefix(bits) {
-            Some(_) => Ok(Self(bits)),
-            None => Err(format!("an IPv6 prefix of {bits} bits: 1 to 128 are possible")),
-        }
+    fn try_from(bits: i64) -> Result<Self, String> {
+        let found = u8::try_from(bits).ok().filter(|bits| Networks::from_prefix(*bits).is_some());
+        found.map(Self).ok_or_else(|| format!("is {bits}; allowed: a whole number from 1 to 128"))
     }
 }
 
@@ -39,8 +38,10 @@ impl FromStr for Ipv6Prefix {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = |_| format!("\"{text}\" is no number of bits: 1 to 128 are possible");
-        Self::try_from(text.parse::<u8>().map_err(wrong)?)
+        let bits = text
+            .parse()
+            .map_err(|_| format!("\"{text}\" is not a number of bits; {}", number::allowed(&(1..=128))))?;
+        <Self as TryFrom<i64>>::try_from(bits)
     }
 }
 

@@ -2,13 +2,16 @@
 //! other commands, and kept in the data directory.
 
 use crate::client_networks::Ipv6Prefix;
-use crate::lease::{LEASE_S, LeaseArgs};
-use crate::nfs_frontend::{CONNECTIONS_PER_CLIENT, IDLE_TIMEOUT, Listen};
+use crate::lease::{LEASE_S, LEASES_S, LeaseArgs};
+use crate::manage::{URL_ALLOWED, is_url};
+use crate::nfs_frontend::{CONNECTIONS_PER_CLIENT, IDLE_TIMEOUT, Listen, THREADS};
 use crate::smb_frontend::Logins;
 use crate::state;
 use crate::tls::{TlsSettings, read_pair};
-use anyhow::{Context, bail};
+use crate::{number, toml_file};
+use anyhow::{Context, anyhow, bail};
 use serde::Deserialize;
+use std::fmt::Display;
 use std::net::SocketAddr;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::{Path, PathBuf};
@@ -187,13 +190,41 @@ impl Config {
 
     /// Reads the text of the file `path`.
     pub(crate) fn parse(text: &[u8], path: &Path) -> anyhow::Result<Self> {
-        toml::from_slice(text).with_context(|| format!("the configuration {}", path.display()))
+        let text = std::str::from_utf8(text)
+            .map_err(|_| anyhow!("the configuration {} is not text in UTF-8", path.display()))?;
+        let config: Self =
+            toml_file::parse(text, path).map_err(|fault| anyhow!("the configuration {fault}"))?;
+        match config.out_of_range() {
+            None => Ok(config),
+            Some((key, wrong)) => {
+                bail!("the configuration {}", toml_file::fault(text, path, key, &wrong))
+            }
+        }
+    }
+
+    /// The JSON pointer of a key whose value is out of its range, and the fault.
+    fn out_of_range(&self) -> Option<(&'static str, String)> {
+        let NfsConfig { lease, grace_period, threads, .. } = self.nfs;
+        let grace_periods = lease..=*LEASES_S.end();
+        let wrong = |value: &dyn Display, allowed: String| format!("is {value}; {allowed}");
+        if !LEASES_S.contains(&lease) {
+            return Some(("/nfs/lease", wrong(&lease, number::allowed(&LEASES_S))));
+        }
+        if let Some(grace @ 1..) = grace_period.filter(|grace| !grace_periods.contains(grace)) {
+            let allowed =
+                format!("{} (nfs.lease is {lease}), or 0 for none", number::allowed(&grace_periods));
+            return Some(("/nfs/grace_period", wrong(&grace, allowed)));
+        }
+        if let Some(threads) = threads.filter(|threads| !THREADS.contains(threads)) {
+            return Some(("/nfs/threads", wrong(&threads, number::allowed(&THREADS))));
+        }
+        let url = self.api.url.as_deref().filter(|url| !is_url(url));
+        url.map(|url| ("/api/url", format!("is \"{url}\"; allowed: {URL_ALLOWED}")))
     }
 
     /// Checks settings that depend on each other, and reads the files that they name.
     pub(crate) fn check(&self) -> anyhow::Result<api::Settings> {
         self.nfs.tls.load()?;
-        self.nfs.listen().lease.check()?;
         self.api.settings()
     }
 }

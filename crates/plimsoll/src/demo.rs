@@ -1,6 +1,7 @@
 //! `plimsoll demo`: volumes of its own, served, driven over real sockets, held to a service level, and left running.
 
 use crate::config::SmbConfig;
+use crate::exit::usage;
 use crate::host::Host;
 use crate::manage::words;
 use crate::mounting::note;
@@ -44,6 +45,8 @@ pub(crate) struct DemoArgs {
     listen: Listen,
 }
 
+/// The shortest measurement.
+const TIME_MIN: Duration = Duration::from_millis(100);
 /// The volume that shows what the machine gives, and its pool.
 const FREE: &str = "demo";
 /// The volume that shows what a service level gives, and its pool.
@@ -59,6 +62,11 @@ const HELD_S: usize = 3;
 
 /// Serves, measures, and goes on serving unless told otherwise.
 pub(crate) fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
+    args.listen.tls.check().map_err(usage)?;
+    args.listen.lease.check()?;
+    if args.time < TIME_MIN {
+        return Err(usage(format!("--time is {} ms; allowed: 100ms or more", args.time.as_millis())));
+    }
     ignore_reloads();
     let host = Host::start(&args.data, &args.listen, &SmbConfig::default())?;
     let durability = args.durability.to_value();

@@ -103,6 +103,8 @@ pub(crate) fn run(args: ExportArgs) -> anyhow::Result<ExitCode> {
             "--smb-users is for SMB, which --protocols has to name: such as --protocols smb,nfsv4.2",
         ));
     }
+    args.listen.tls.check().map_err(usage)?;
+    args.listen.lease.check()?;
     ignore_reloads();
     let (asked, offered) = (args.xprtsec.to_value(), args.listen.tls.protection());
     if asked > offered && !(protocols.contains(Protocol::Smb) && asked == vfs::Protection::Encrypted) {

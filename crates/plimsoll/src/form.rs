@@ -50,6 +50,12 @@ impl Form {
         self.file().and_then(Path::extension).is_some_and(|own| own.eq_ignore_ascii_case(extension))
     }
 
+    /// Whether the result goes to the standard output, or to a file whose name has no extension or one of these.
+    pub(crate) fn has_extension_of(&self, extensions: &[&str]) -> bool {
+        let extension = self.file().and_then(Path::extension);
+        extension.is_none_or(|own| extensions.iter().any(|known| own.eq_ignore_ascii_case(known)))
+    }
+
     fn file(&self) -> Option<&Path> {
         self.output.as_deref().filter(|path| *path != Path::new("-"))
     }

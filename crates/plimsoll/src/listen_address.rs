@@ -1,7 +1,7 @@
 //! Addresses to listen at, as people write them.
 
 use serde::{Deserialize, Deserializer};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 const ALLOWED: &str = "allowed: ADDRESS:PORT, like 127.0.0.1:2049, 0.0.0.0:2049, [::1]:2049, localhost:2049, or :2049 \
                        for every IPv4 address";
@@ -21,10 +21,17 @@ pub(crate) fn parse(text: &str) -> Result<SocketAddr, String> {
     }
 }
 
+/// Reads an address without a port.
+pub(crate) fn ip(text: &str) -> Result<IpAddr, &'static str> {
+    text.parse().map_err(|_| "allowed: an IP address, like 10.0.0.5 or fd00::5")
+}
+
 pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    parse(&text)
-        .map_err(|allowed| serde::de::Error::custom(format!("\"{text}\" is not an address; {allowed}")))
+    let text = match serde_json::Value::deserialize(deserializer)? {
+        serde_json::Value::String(text) => text,
+        other => return Err(serde::de::Error::custom(format!("is {other}; {ALLOWED}"))),
+    };
+    parse(&text).map_err(|allowed| serde::de::Error::custom(format!("is \"{text}\"; {allowed}")))
 }
 
 pub(crate) fn deserialize_some<'de, D: Deserializer<'de>>(

@@ -29,6 +29,7 @@ mod manage;
 mod mounting;
 mod nfs_frontend;
 mod notify;
+mod number;
 mod output;
 mod overlap;
 mod page;
@@ -49,6 +50,7 @@ mod terminal;
 #[cfg(test)]
 mod testing;
 mod tls;
+mod toml_file;
 mod volumes;
 
 use std::process::ExitCode;
@@ -117,6 +119,9 @@ fn main() -> ExitCode {
     shell::complete(Cli::command);
     let arguments = arguments::reordered(std::env::args_os());
     let as_json = arguments::ask_for_json(&arguments);
+    if as_json {
+        terminal::speak_json();
+    }
     let filter = match log_filter(std::env::var("PLIMSOLL_LOG").ok()) {
         Ok(filter) => filter,
         Err(error) => return exit::failed(&error, as_json),
@@ -125,7 +130,7 @@ fn main() -> ExitCode {
         .with_env_filter(filter)
         .with_target(false)
         .with_ansi(terminal::has_color())
-        .with_writer(std::io::stderr)
+        .with_writer(|| terminal::LogWriter)
         // By default it panics where nobody reads the log any more, a closed terminal for example.
         .log_internal_errors(false)
         .init();
@@ -134,12 +139,14 @@ fn main() -> ExitCode {
         tracing::error!(thread = thread.name().unwrap_or("unnamed"), "a defect: {panic}");
     }));
     let done = |ended: anyhow::Result<()>| ended.map(|()| ExitCode::SUCCESS);
-    let parsed = help::arranged(Cli::command())
-        .try_get_matches_from(arguments)
-        .and_then(|matches| Cli::from_arg_matches(&matches));
+    let parsed = help::arranged(Cli::command()).try_get_matches_from(&arguments).and_then(|matches| {
+        let cli = Cli::from_arg_matches(&matches)?;
+        Ok(arguments::check_repeated(&Cli::command(), &matches).map(|()| cli))
+    });
     let cli = match parsed {
-        Ok(cli) => cli,
-        Err(error) => return exit::unparsed(&error, as_json),
+        Ok(Ok(cli)) => cli,
+        Ok(Err(error)) => return exit::failed(&error, as_json),
+        Err(error) => return exit::unparsed(error, &arguments, as_json),
     };
     let ended = match cli.command {
         Command::Serve(args) => serve::run(args),
@@ -163,7 +170,7 @@ fn log_filter(given: Option<String>) -> anyhow::Result<EnvFilter> {
     let given = given.filter(|given| !given.is_empty()).unwrap_or_else(|| "info".to_owned());
     let is_level = |part: &str| part.contains('=') || part.parse::<LevelFilter>().is_ok();
     let refused = || {
-        let allowed = "error, warn, info, debug, or levels of crates like info,nfs=debug";
+        let allowed = "error, warn, info, debug, or levels of parts of the program, like info,nfs=debug";
         exit::usage(format!("PLIMSOLL_LOG is \"{given}\"; allowed: {allowed}"))
     };
     if !given.split(',').all(is_level) {

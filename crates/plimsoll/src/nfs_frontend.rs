@@ -6,13 +6,14 @@ use crate::host_ids;
 use crate::lease::LeaseArgs;
 use crate::mounting::Mounting;
 use crate::notify::Supervisor;
+use crate::number::whole;
 use crate::periodic::Task;
 use crate::ports::{NFS_PROGRAMS, Ports};
 use crate::signals::until_told;
 use crate::state::Stable;
 use crate::tls::{ServerTls, TlsSettings};
 use crate::volumes;
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use clap::Args;
 use nfs::handle::HandleSigner;
 use nfs::portmap::rpcbind::{HostRpcbind, SOCKET};
@@ -20,8 +21,10 @@ use nfs::server::udp::Responder;
 use nfs::server::{Endpoints, Server, Settings, View};
 use nfs::service::Service;
 use nfs::state::call_rates::CallRates;
+use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 use std::num::{NonZeroU32, NonZeroUsize};
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -34,6 +37,9 @@ pub(crate) const CONNECTIONS_PER_CLIENT: NonZeroUsize = NonZeroUsize::new(CLIENT
 /// See [`Listen::idle_timeout`].
 pub(crate) const IDLE_TIMEOUT: NonZeroU32 = NonZeroU32::new(IDLE_S).unwrap();
 
+/// See [`Listen::threads`].
+pub(crate) const THREADS: RangeInclusive<usize> = 1..=256;
+
 /// The addresses to listen at.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Listen {
@@ -41,10 +47,10 @@ pub(crate) struct Listen {
     #[arg(long, default_value = "127.0.0.1:2049", value_name = "ADDRESS:PORT", value_parser = crate::listen_address::parse)]
     pub(crate) listen: SocketAddr,
     /// A second port for MOUNT, besides the NFS port; 0 for none [default: 635, if NFS is on 2049 and it is free]
-    #[arg(long, value_name = "PORT", hide_short_help = true)]
+    #[arg(long, value_name = "PORT", hide_short_help = true, value_parser = whole::<u16>(0..=u16::MAX))]
     pub(crate) mount_port: Option<u16>,
     /// Port for the port mapper, TCP and UDP; 0 for none [default: 111, if NFS is on 2049 and it is free]
-    #[arg(long, value_name = "PORT", hide_short_help = true)]
+    #[arg(long, value_name = "PORT", hide_short_help = true, value_parser = whole::<u16>(0..=u16::MAX))]
     pub(crate) portmap_port: Option<u16>,
     /// Serve no port mapper: clients then mount with the options port= and mountport=
     #[arg(long, conflicts_with = "portmap_port", hide_short_help = true)]
@@ -53,13 +59,13 @@ pub(crate) struct Listen {
     #[arg(long, conflicts_with_all = ["portmap_port", "no_portmap"], hide_short_help = true)]
     pub(crate) register_rpcbind: bool,
     /// Threads that receive and answer calls [default: one for each core]
-    #[arg(long, value_name = "N", hide_short_help = true)]
+    #[arg(long, value_name = "N", hide_short_help = true, value_parser = whole::<usize>(THREADS))]
     pub(crate) threads: Option<usize>,
     /// Connections that one client, an address, may have open
-    #[arg(long, default_value_t = CONNECTIONS_PER_CLIENT, value_name = "N", hide_short_help = true)]
+    #[arg(long, default_value_t = CONNECTIONS_PER_CLIENT, value_name = "N", hide_short_help = true, value_parser = whole::<NonZeroUsize>(NonZeroUsize::MIN..))]
     pub(crate) connections_per_client: NonZeroUsize,
     /// Seconds without a call after which a connection is closed; a client that still wants something connects again
-    #[arg(long, default_value_t = IDLE_TIMEOUT, value_name = "SECONDS", hide_short_help = true)]
+    #[arg(long, default_value_t = IDLE_TIMEOUT, value_name = "SECONDS", hide_short_help = true, value_parser = whole::<NonZeroU32>(NonZeroU32::MIN..=NonZeroU32::MAX))]
     pub(crate) idle_timeout: NonZeroU32,
     /// Name users and groups to NFSv4 clients as this host does, with this domain: alice@example.org [default: their numbers]
     #[arg(long, value_name = "DOMAIN", hide_short_help = true)]
@@ -238,9 +244,13 @@ pub(crate) fn run_until_told(announce: impl FnOnce(), tasks: impl IntoIterator<I
 }
 
 fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address).with_context(|| {
-        format!(
-            "cannot listen on {address}; is another NFS server running? Choose another port with --listen"
-        )
+    TcpListener::bind(address).map_err(|error| match error.kind() {
+        ErrorKind::AddrInUse => anyhow!(
+            "cannot listen on {address}: the port is in use; is another NFS server running? Choose another port with --listen"
+        ),
+        ErrorKind::AddrNotAvailable => anyhow!(
+            "cannot listen on {address}: this machine does not have the address; choose one of its own with --listen"
+        ),
+        _ => anyhow!("cannot listen on {address}: {error}; choose another address or port with --listen"),
     })
 }

@@ -2,13 +2,14 @@
 
 use crate::announcement::Announcement;
 use crate::config::{ApiConfig, Config};
+use crate::exit::usage;
 use crate::host::Host;
 use crate::local_socket;
 use crate::nfs_frontend::run_until_told;
 use crate::signals::ignore_reloads;
 use crate::smb_frontend::Switch;
 use crate::tls::TlsSettings;
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use clap::Args;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -61,11 +62,18 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let mut config = Config::read_or_default(args.config.as_deref())?;
     config.data = args.data.unwrap_or(config.data);
     config.nfs.listen = args.listen.unwrap_or(config.nfs.listen);
+    let has_tls_flags = args.tls.is_given();
     config.nfs.tls = args.tls.or(config.nfs.tls);
+    config.nfs.tls.check().map_err(|lack| if has_tls_flags { usage(lack) } else { anyhow!(lack) })?;
     config.smb.listen = args.smb_listen.or(config.smb.listen);
     config.smb.anonymous |= args.smb_anonymous;
     config.smb.multichannel = args.smb_multichannel.map_or(config.smb.multichannel, |set| set == Switch::On);
     config.api.listen = args.api.unwrap_or(config.api.listen);
+    if config.smb.listen.is_none() && (args.smb_anonymous || args.smb_multichannel.is_some()) {
+        return Err(usage(
+            "--smb-anonymous and --smb-multichannel are for SMB, which is not served: give --smb-listen ADDRESS:PORT too",
+        ));
+    }
     let settings = config.check()?;
     let host = Host::start(&config.data, &config.nfs.listen(), &config.smb)?;
     let served = serve(&host, &config, &settings);

@@ -1,6 +1,7 @@
 //! Users of SMB where no service is managed: a file of them, for `plimsoll export` (`docs/how-to/users.md`).
 
-use anyhow::{Context, bail};
+use crate::toml_file;
+use anyhow::{Context, anyhow, bail};
 use identity::{AccountName, Accounts, Group, Mapping, NtHash, SharedAccounts, Sid, User};
 use nfs::handle::HandleSigner;
 use serde::Deserialize;
@@ -49,8 +50,7 @@ struct MapEntry {
 /// their identifiers are made with the key that signs handles, and stay as long as that.
 pub(crate) fn read(path: &Path, host: &str, signer: &HandleSigner) -> anyhow::Result<SharedAccounts> {
     let text = read_secret(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let accounts = parse(&text, machine_sid(signer), host);
-    accounts.map(SharedAccounts::new).with_context(|| format!("the users in {}", path.display()))
+    parse(&text, path, machine_sid(signer), host).map(SharedAccounts::new)
 }
 
 fn machine_sid(signer: &HandleSigner) -> Sid {
@@ -58,9 +58,12 @@ fn machine_sid(signer: &HandleSigner) -> Sid {
     Sid::machine(["machine sid 1", "machine sid 2", "machine sid 3"].map(number))
 }
 
-fn parse(text: &str, machine: Sid, host: &str) -> anyhow::Result<Accounts> {
-    // What is wrong is said without the line that it is on: a password may be there.
-    let file: UsersFile = toml::from_str(text).map_err(|error| anyhow::anyhow!("{}", error.message()))?;
+fn parse(text: &str, path: &Path, machine: Sid, host: &str) -> anyhow::Result<Accounts> {
+    let file: UsersFile = toml_file::parse(text, path).map_err(|fault| anyhow!("the users in {fault}"))?;
+    accounts(file, machine, host).with_context(|| format!("the users in {}", path.display()))
+}
+
+fn accounts(file: UsersFile, machine: Sid, host: &str) -> anyhow::Result<Accounts> {
     let users = file.user.into_iter().map(UserEntry::user).collect::<anyhow::Result<_>>()?;
     let groups = file.group.into_iter().map(GroupEntry::group).collect::<anyhow::Result<_>>()?;
     let mappings = file.map.into_iter().map(MapEntry::mapping).collect::<anyhow::Result<_>>()?;
@@ -117,7 +120,8 @@ mod tests {
     use identity::Resolver;
 
     fn parsed(text: &str) -> Result<Accounts, String> {
-        parse(text, Sid::machine([1, 2, 3]), "FILES").map_err(|error| format!("{error:#}"))
+        parse(text, Path::new("users.toml"), Sid::machine([1, 2, 3]), "FILES")
+            .map_err(|error| format!("{error:#}"))
     }
 
     #[test]
@@ -162,7 +166,10 @@ mod tests {
             ("[[user]]\nname = \"a\"\nuid = 1\npassword = \"\"", "is empty"),
             ("[[user]]\nname = \"a b\"\nuid = 1\npassword = \"hush\"", "letters, digits"),
             ("[[user]]\nname = \"a\"\nuid = 0", "1 to 2000000000"),
-            ("[[user]]\nname = \"a\"\nuid = 1\npasword = \"hush\"", "unknown field `pasword`"),
+            (
+                "[[user]]\nname = \"a\"\nuid = 1\npasword = \"hush\"",
+                "users.toml: line 4: user.pasword is unknown; allowed: name, uid",
+            ),
             ("[[user]]\nname = \"a\"\nuid = 1\npassword = hush", ""),
             ("[[group]]\nname = \"g\"\ngid = 1\nmembers = [\"a\"]", "no user \"a\""),
         ] {

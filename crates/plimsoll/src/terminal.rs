@@ -3,10 +3,13 @@
 //! Texts are painted where they are made, and written by [`print`] and [`warn`] alone: these take the paint off where it is not
 //! wanted, in pipes and with `NO_COLOR` or `CLICOLOR=0`.
 
+use crate::form;
 use anstyle::{AnsiColor, Style};
 use anyhow::{Context, bail};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use serde_json::json;
 use std::io::{ErrorKind, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The minimum width: on a narrower terminal tables would be all line breaks.
 const COLUMNS_MIN: usize = 40;
@@ -113,9 +116,31 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
+/// Whether the standard error gets JSON.
+static SPEAKS_JSON: AtomicBool = AtomicBool::new(false);
+
+/// Has warnings and progress on the standard error be JSON from now on, a line each.
+pub(crate) fn speak_json() {
+    SPEAKS_JSON.store(true, Ordering::Relaxed);
+}
+
 /// Prints a warning on the standard error.
 pub(crate) fn warn(text: &str) {
-    report(Tone::Warning, "warning:", text);
+    if !note("warning", text) {
+        report(Tone::Warning, "warning:", text);
+    }
+}
+
+/// Prints a line of JSON on the standard error, with the text under this name. False without `--json`.
+pub(crate) fn note(name: &str, text: &str) -> bool {
+    if !SPEAKS_JSON.load(Ordering::Relaxed) {
+        return false;
+    }
+    let message = in_plain_words(&unpainted(text));
+    let line = form::json_line(&json!({ name: { "message": message } })).unwrap_or_default();
+    // No reader is left if this fails.
+    _ = std::io::stderr().write_all(line.as_bytes());
+    true
 }
 
 /// Prints an error on the standard error.
@@ -125,13 +150,56 @@ pub(crate) fn fail(text: &str) {
 
 /// A terminal breaks long lines within words, so words are folded there. Files and pipes get whole lines.
 fn report(tone: Tone, kind: &str, text: &str) {
-    let text = printable_lines(&format!("{kind} {text}"));
+    let text = printable_lines(&format!("{kind} {}", in_plain_words(text)));
     let text = match std::io::stderr().is_terminal() {
         true => text.lines().flat_map(|line| fold(line, columns_of_errors())).collect::<Vec<_>>().join("\n"),
         false => text,
     };
     let text = text.strip_prefix(kind).unwrap_or(&text);
     anstream::eprintln!("{}{text}", tone.paint(kind));
+}
+
+/// Words of libraries, and plain ones for them.
+const LIBRARY_WORDS: [(&str, &str); 6] = [
+    ("stream did not contain valid UTF-8", "it is not text in UTF-8"),
+    ("failed to lookup address information: ", "the name has no address: "),
+    (": io: Peer disconnected", " closes the connection, and is no HTTP server"),
+    (": io: received corrupt message of type InvalidContentType", " does not speak TLS, so use http://"),
+    (": io: ", ": "),
+    ("File exists", "a file of this name exists"),
+];
+
+/// The text in plain words, and without the numbers that Rust adds to errors of the system, as in
+/// "Is a directory (os error 21)".
+pub(crate) fn in_plain_words(text: &str) -> String {
+    LIBRARY_WORDS.iter().fold(without_os_numbers(text), |text, (words, plain)| text.replace(words, plain))
+}
+
+fn without_os_numbers(text: &str) -> String {
+    const OPENING: &str = " (os error ";
+    let mut parts = text.split(OPENING);
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.split_once(')') {
+            Some((number, rest)) if number.bytes().all(|byte| byte.is_ascii_digit()) => plain += rest,
+            _ => plain += &format!("{OPENING}{part}"),
+        }
+    }
+    plain
+}
+
+/// The standard error for the log, without the numbers of errors.
+pub(crate) struct LogWriter;
+
+impl Write for LogWriter {
+    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
+        let plain = in_plain_words(&String::from_utf8_lossy(line));
+        std::io::stderr().write_all(plain.as_bytes()).map(|()| line.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        std::io::stderr().flush()
+    }
 }
 
 /// Whether what is painted stays so on the standard error.
@@ -225,6 +293,22 @@ mod tests {
             "a number keeps its unit"
         );
         assert_eq!(fold("  a b", 4), ["  a", "b"], "what stands before a line stays there");
+    }
+
+    #[test]
+    fn numbers_of_system_errors_are_left_out() {
+        for (text, expected) in [
+            (
+                "cannot read x: Is a directory (os error 21); give one",
+                "cannot read x: Is a directory; give one",
+            ),
+            ("a (os error 2) b (os error 13)", "a b"),
+            ("a (os error two) b", "a (os error two) b"),
+            ("a (os error 2", "a (os error 2"),
+            ("cannot read x: stream did not contain valid UTF-8", "cannot read x: it is not text in UTF-8"),
+        ] {
+            assert_eq!(in_plain_words(text), expected);
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! TLS under NFS (RFC 9289) as it is set: when, and with which files, which may change while they are used.
 
 use crate::periodic::Task;
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::{Args, ValueEnum};
 use nfs::server::tls::{ALPN, TlsPolicy};
 use serde::Deserialize;
@@ -92,20 +92,39 @@ impl TlsSettings {
         }
     }
 
+    /// Whether there are any settings.
+    pub(crate) fn is_given(&self) -> bool {
+        let Self { mode, certificate, key, client_ca } = self;
+        mode.is_some() || [certificate, key, client_ca].into_iter().any(Option::is_some)
+    }
+
+    /// Refuses settings that lack others.
+    pub(crate) fn check(&self) -> Result<(), &'static str> {
+        match (&self.certificate, &self.key, self.mode) {
+            (_, _, Some(TlsMode::Off)) | (Some(_), Some(_), _) => Ok(()),
+            (None, None, None) if self.client_ca.is_none() => Ok(()),
+            (None, None, _) => Err(
+                "TLS has no certificate; give it with --tls-cert and --tls-key, or as certificate and key in [nfs.tls]",
+            ),
+            (Some(_), None, _) => {
+                Err("TLS has a certificate without its key: give --tls-key, or key in [nfs.tls], too")
+            }
+            (None, Some(_), _) => Err(
+                "TLS has a key without its certificate: give --tls-cert, or certificate in [nfs.tls], too",
+            ),
+        }
+    }
+
     /// Reads the files, if TLS is wanted.
     pub(crate) fn load(&self) -> anyhow::Result<Option<ServerTls>> {
-        let files = match (&self.certificate, &self.key, self.mode) {
-            (_, _, Some(TlsMode::Off)) | (None, None, None) => return Ok(None),
-            (Some(certificate), Some(key), _) => {
-                let (certificate, key) = (certificate.clone(), key.clone());
-                Files { certificate, key, client_ca: self.client_ca.clone() }
-            }
-            (None, None, Some(_)) => bail!(
-                "TLS has no certificate; give it with --tls-cert and --tls-key, or as certificate and key in [nfs.tls]"
-            ),
-            (Some(_), None, _) => bail!("TLS has a certificate without its key: give --tls-key too"),
-            (None, Some(_), _) => bail!("TLS has a key without its certificate: give --tls-cert too"),
+        self.check().map_err(anyhow::Error::msg)?;
+        let (Some(certificate), Some(key), false) =
+            (&self.certificate, &self.key, self.mode == Some(TlsMode::Off))
+        else {
+            return Ok(None);
         };
+        let (certificate, key) = (certificate.clone(), key.clone());
+        let files = Files { certificate, key, client_ca: self.client_ca.clone() };
         let read = files.stamps();
         let tls = Arc::new(Tls::new(&files.read()?, ALPN)?);
         Ok(Some(ServerTls { policy: TlsPolicy { tls, is_required: self.is_required() }, files, read }))

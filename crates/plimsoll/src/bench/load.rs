@@ -14,6 +14,7 @@ use indicatif::ProgressBar;
 use report::document::table::separated;
 use report::document::{self, Used};
 use report::scenario::Stability;
+use report::scenario::limits::{CLIENTS_MAX, CONNECTIONS_MAX, DEPTH_MAX, DIRECTORIES_MAX, FILES_MAX};
 
 use super::password::PasswordArgs;
 use super::progress::{self, clock, live_line};
@@ -21,6 +22,7 @@ use super::server::{self, ServiceObserver};
 use crate::exit::usage;
 use crate::form::json;
 use crate::manage::ServiceArgs;
+use crate::number::{ID_MAX, whole};
 use crate::output;
 use crate::terminal::{self, Tone, print, unpainted};
 
@@ -41,17 +43,17 @@ pub(crate) struct LoadArgs {
     /// The order of the blocks
     #[arg(long, value_enum, default_value = "random")]
     pattern: PatternArg,
-    /// Reads of a mix; the rest are writes
-    #[arg(long, default_value_t = 75, value_name = "PERCENT")]
-    read: u8,
+    /// Reads of a mix; the rest are writes [default: 75]
+    #[arg(long, value_name = "PERCENT", value_parser = whole::<u8>(0..=100))]
+    read: Option<u8>,
     /// Stability of answered writes (RFC 1813 §3.3.7)
     #[arg(long, hide_short_help = true, value_enum, default_value = "unstable")]
     stable: StableArg,
     /// Connections of each client
-    #[arg(long, default_value_t = 4, value_name = "N")]
+    #[arg(long, default_value_t = 4, value_name = "N", value_parser = whole::<usize>(1..=CONNECTIONS_MAX))]
     connections: usize,
     /// Calls in flight on each connection
-    #[arg(long, default_value_t = 16, value_name = "N")]
+    #[arg(long, default_value_t = 16, value_name = "N", value_parser = whole::<usize>(1..=DEPTH_MAX))]
     depth: usize,
     /// Calls a second, like 1.2k [default: as many as possible]
     ///
@@ -59,22 +61,22 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_name = "OPS", value_parser = parse_count)]
     rate: Option<u64>,
     /// Clients, each with its own connections
-    #[arg(long, default_value_t = 1, value_name = "N")]
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = whole::<usize>(1..=CLIENTS_MAX))]
     clients: usize,
     /// Local addresses of the clients, which use them in turn; separated by commas
-    #[arg(long, hide_short_help = true, value_name = "ADDRESS", value_delimiter = ',')]
+    #[arg(long, hide_short_help = true, value_name = "ADDRESS", value_delimiter = ',', value_parser = crate::listen_address::ip)]
     source: Vec<IpAddr>,
     /// Number of data files
-    #[arg(long, hide_short_help = true, default_value_t = 8, value_name = "N")]
+    #[arg(long, hide_short_help = true, default_value_t = 8, value_name = "N", value_parser = whole::<usize>(1..=FILES_MAX))]
     files: usize,
     /// Bytes of each data file: a multiple of --block
     #[arg(long, default_value = "64m", value_parser = parse_size)]
     size: u64,
     /// Names in the directories that lookup and readdirplus work on
-    #[arg(long, hide_short_help = true, default_value_t = 10_000, value_name = "N")]
+    #[arg(long, hide_short_help = true, default_value_t = 10_000, value_name = "N", value_parser = whole::<usize>(1..))]
     entries: usize,
     /// Directories that lookup, create and rename are spread over
-    #[arg(long, hide_short_help = true, default_value_t = 1, value_name = "N")]
+    #[arg(long, hide_short_help = true, default_value_t = 1, value_name = "N", value_parser = whole::<usize>(1..=DIRECTORIES_MAX))]
     directories: usize,
     /// Time to measure
     #[arg(long, default_value = "10s", value_parser = parse_duration)]
@@ -86,13 +88,13 @@ pub(crate) struct LoadArgs {
     #[arg(long)]
     verify: bool,
     /// Seed of the pseudo-random sequences
-    #[arg(long, hide_short_help = true, default_value_t = 1, value_name = "N")]
+    #[arg(long, hide_short_help = true, default_value_t = 1, value_name = "N", value_parser = whole::<u64>(0..))]
     seed: u64,
     /// User id of the caller
-    #[arg(long, hide_short_help = true, default_value_t = 0, value_name = "N")]
+    #[arg(long, hide_short_help = true, default_value_t = 0, value_name = "N", value_parser = whole::<u32>(0..=ID_MAX))]
     uid: u32,
     /// Group id of the caller
-    #[arg(long, hide_short_help = true, default_value_t = 0, value_name = "N")]
+    #[arg(long, hide_short_help = true, default_value_t = 0, value_name = "N", value_parser = whole::<u32>(0..=ID_MAX))]
     gid: u32,
     #[command(flatten)]
     password: PasswordArgs,
@@ -100,13 +102,13 @@ pub(crate) struct LoadArgs {
     #[arg(long, hide_short_help = true)]
     privileged_port: bool,
     /// Port of MOUNT [default: that of NFS]
-    #[arg(long, hide_short_help = true, value_name = "PORT")]
+    #[arg(long, hide_short_help = true, value_name = "PORT", value_parser = whole::<u16>(0..=u16::MAX))]
     mount_port: Option<u16>,
     /// Threads of the generator, at most one a connection [default: one a core]
-    #[arg(long, hide_short_help = true, value_name = "N")]
+    #[arg(long, hide_short_help = true, value_name = "N", value_parser = whole::<usize>(1..))]
     threads: Option<usize>,
     /// Process id of a server on this machine, whose CPU time per call is reported, with that of its children
-    #[arg(long, hide_short_help = true, value_name = "PID")]
+    #[arg(long, hide_short_help = true, value_name = "PID", value_parser = whole::<u32>(1..=u32::MAX))]
     pid: Option<u32>,
     /// Remove the files afterwards
     ///
@@ -174,13 +176,22 @@ enum StableArg {
     FileSync,
 }
 
+/// The percentage of reads of a mix without --read.
+const READS: u8 = 75;
+
 /// Runs a load; one with failed calls ends with a failure.
 pub(super) fn run(arguments: LoadArgs) -> anyhow::Result<ExitCode> {
     let (json, text) = (arguments.json.clone(), arguments.output.clone());
     json.iter().chain(&text).filter(|path| !is_standard(path)).try_for_each(|path| output::check(path))?;
     let bar = live_line();
-    let nt_hash = arguments.password.nt_hash(&arguments.target)?;
     let (service, target) = (arguments.service.clone(), arguments.target.clone());
+    let is_mix = matches!(arguments.op, OpArg::Mix);
+    if arguments.read.is_some() && !is_mix {
+        return Err(usage(
+            "--read is the share of reads of --op mix, and has no effect on other calls: leave it out",
+        ));
+    }
+    let nt_hash = arguments.password.nt_hash(&arguments.target)?;
     let plan = Plan { nt_hash, ..plan(arguments) };
     plan.check().map_err(|refused| usage(refused.to_string()))?;
     let observer = server::observe(&service, &target)?;
@@ -228,7 +239,7 @@ fn plan(arguments: LoadArgs) -> Plan {
             PatternArg::Random => BlockOrder::Random,
             PatternArg::Sequential => BlockOrder::Sequential,
         },
-        read_percent: arguments.read,
+        read_percent: arguments.read.unwrap_or(READS),
         stability: match arguments.stable {
             StableArg::Unstable => Stability::Unstable,
             StableArg::DataSync => Stability::DataSync,

@@ -9,14 +9,16 @@ use bench::engine::{self, Caller, Engine};
 use bench::observer::Observer;
 use bench::run::{Arm, GeneratorGroup, RunRequest, Thoroughness};
 use clap::{Args, ValueEnum};
-use envelope::parse_size;
+use envelope::{Bytes, parse_size};
 use report::result::{Measurement, Run};
-use report::scenario::{Preset, Scenario};
+use report::scenario::{Preset, Scenario, Series, Work};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::progress::Screen;
 use super::{password::PasswordArgs, server};
+use crate::exit::usage;
 use crate::manage::ServiceArgs;
+use crate::number::{ID_MAX, whole};
 use crate::output;
 use crate::terminal;
 
@@ -32,15 +34,15 @@ pub(crate) struct HowArgs {
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     working_set: Option<u64>,
     /// Repetitions of each point [default: the preset's]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=u32::MAX))]
     repetitions: Option<u32>,
     /// Seconds of each measurement [default: the preset's]
     ///
     /// At points of a load curve also those of the warm-up.
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=1800))]
+    #[arg(long, value_name = "SECONDS", value_parser = whole::<u64>(1..=1800))]
     time: Option<u64>,
     /// Seed of the pseudo-random sequences
-    #[arg(long, hide_short_help = true, default_value_t = 1, value_name = "N")]
+    #[arg(long, hide_short_help = true, default_value_t = 1, value_name = "N", value_parser = whole::<u64>(0..))]
     seed: u64,
     /// Remove the files afterwards
     ///
@@ -71,10 +73,10 @@ pub(crate) struct HowArgs {
 #[derive(Clone, Debug, Args)]
 struct CallerArgs {
     /// User id of the caller
-    #[arg(long, hide_short_help = true, default_value_t = 0, value_name = "N")]
+    #[arg(long, hide_short_help = true, default_value_t = 0, value_name = "N", value_parser = whole::<u32>(0..=ID_MAX))]
     uid: u32,
     /// Group id of the caller
-    #[arg(long, hide_short_help = true, default_value_t = 0, value_name = "N")]
+    #[arg(long, hide_short_help = true, default_value_t = 0, value_name = "N", value_parser = whole::<u32>(0..=ID_MAX))]
     gid: u32,
     /// Call from ports below 1024, which many Linux servers require
     #[arg(long, hide_short_help = true)]
@@ -82,7 +84,7 @@ struct CallerArgs {
     #[command(flatten)]
     password: PasswordArgs,
     /// Local addresses of the clients, which use them in turn; separated by commas
-    #[arg(long, hide_short_help = true, value_name = "ADDRESS", value_delimiter = ',')]
+    #[arg(long, hide_short_help = true, value_name = "ADDRESS", value_delimiter = ',', value_parser = crate::listen_address::ip)]
     source: Vec<std::net::IpAddr>,
 }
 
@@ -150,6 +152,7 @@ fn measured_on(
     targets: &[&str],
     how: &HowArgs,
 ) -> anyhow::Result<Vec<Run>> {
+    check_working_set(scenario, how.working_set)?;
     let preset = Preset::from(how.preset);
     let mut thoroughness = Thoroughness::from(preset);
     thoroughness.repetitions = how.repetitions.unwrap_or(thoroughness.repetitions).max(1);
@@ -172,6 +175,27 @@ fn measured_on(
         }
     }
     Ok(runs)
+}
+
+/// The least bytes of a data file.
+const FILE_MIN: u64 = 1 << 20;
+
+/// Refuses a working set with less than a block for each job, or less than a file: more would be used.
+fn check_working_set(scenario: &Scenario, given: Option<u64>) -> anyhow::Result<()> {
+    let has_files = |series: &&Series| series.work == Work::Transfers;
+    let least = |series: &Series| {
+        let block = series.blocks.iter().copied().max().unwrap_or(0);
+        FILE_MIN.max(series.jobs_max() as u64 * block)
+    };
+    let least = scenario.series.iter().filter(has_files).map(least).max();
+    match given.zip(least) {
+        Some((given, least)) if given < least => Err(usage(format!(
+            "--working-set is {}; allowed: {} or more: a block for each job, and at least 1 MiB",
+            envelope::size(Bytes(given)),
+            envelope::size(Bytes(least))
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Whether anything was measured.

@@ -7,6 +7,7 @@ use bench::Target;
 use clap::Args;
 use identity::NtHash;
 
+use crate::exit::usage;
 use crate::manage::without_line_end;
 use stable::files::read_secret;
 
@@ -28,8 +29,10 @@ impl PasswordArgs {
         let text = match &self.password_file {
             Some(path) => read_secret(path)
                 .with_context(|| format!("cannot read the password in {}", path.display()))?,
-            None => std::env::var(VARIABLE).with_context(|| {
-                format!("the password of {user} is not known: give --password-file FILE or set {VARIABLE}")
+            None => std::env::var(VARIABLE).map_err(|_| {
+                usage(format!(
+                    "the password of {user} is not known: give --password-file FILE or set {VARIABLE}"
+                ))
             })?,
         };
         Ok(Some(NtHash::from_password(without_line_end(&text))))

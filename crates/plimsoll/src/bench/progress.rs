@@ -28,6 +28,9 @@ impl<'a> Screen<'a> {
     }
 
     fn print(&self, line: &str) {
+        if terminal::note("progress", line) {
+            return;
+        }
         if self.bar.is_hidden() {
             // No reader is left if even this fails.
             let _ = writeln!(anstream::stderr(), "{line}");

@@ -1,7 +1,7 @@
 //! `plimsoll bench run` and `plimsoll bench list`: scenarios.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -11,6 +11,7 @@ use clap::Args;
 use envelope::Published;
 use report::document::cases as cases_of;
 use report::result::Run;
+use report::scenario::limits::CLIENTS_MAX;
 use report::scenario::{self, Compared, Pair, Protocol, Scenario, Series};
 use serde::Serialize;
 
@@ -19,8 +20,10 @@ use super::{screen, summary};
 use crate::exit::usage;
 use crate::form::{Form, json};
 use crate::manage::{Table, names};
+use crate::number::whole;
 use crate::output;
 use crate::terminal::{self, printable_lines};
+use crate::toml_file;
 
 /// The arguments of `bench run`.
 #[derive(Debug, Args)]
@@ -65,7 +68,7 @@ pub(crate) struct RunArgs {
     /// Numbers of clients, like 6,32 [default: the scenario's]
     ///
     /// The report has several numbers side by side.
-    #[arg(long, value_name = "N", value_delimiter = ',')]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = whole::<usize>(1..=CLIENTS_MAX))]
     clients: Vec<usize>,
     /// Protocols: nfsv3, nfsv4.1, smb [default: the target's]
     ///
@@ -226,8 +229,10 @@ pub(super) fn chosen(name: &str, series: &[String]) -> anyhow::Result<Scenario> 
     let mut scenario = match scenario::by_name(name) {
         Some(scenario) => scenario,
         None if name.contains('/') || name.ends_with(".toml") => {
-            let text = fs::read_to_string(name).with_context(|| format!("read {name}"))?;
-            text.parse().map_err(|wrong| usage(format!("{name}: {wrong}")))?
+            let text = fs::read_to_string(name).with_context(|| format!("cannot read {name}"))?;
+            let read: Scenario = toml_file::parse(&text, Path::new(name)).map_err(usage)?;
+            read.check().map_err(|wrong| usage(format!("{name}: {wrong}")))?;
+            read
         }
         None => {
             let names: Vec<_> = scenario::all().into_iter().map(|scenario| scenario.name).collect();

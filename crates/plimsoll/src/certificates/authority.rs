@@ -1,6 +1,7 @@
 //! A certificate authority (RFC 5280) for one installation: its own certificate, and those that it issues.
 
-use anyhow::{Context, bail, ensure};
+use crate::exit::usage;
+use anyhow::{Context, ensure};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, PKCS_ECDSA_P256_SHA256,
@@ -127,7 +128,10 @@ pub(super) fn check_name(name: &str) -> anyhow::Result<()> {
         (1..=63).contains(&label.len()) && label.chars().all(is_inner) && !label.starts_with('-')
     };
     if name.len() > NAME_BYTES_MAX || !labels.into_iter().all(is_label) {
-        bail!("{name:?} is not a host name or an IP address, like files.example.org or 10.0.0.5");
+        return Err(usage(format!(
+            "{name:?} is not a host name or an IP address; allowed: letters, digits, - and _ in parts with dots between them, \
+             like files.example.org, or an address like 10.0.0.5"
+        )));
     }
     Ok(())
 }

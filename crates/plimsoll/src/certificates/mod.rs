@@ -152,8 +152,8 @@ fn renew(dir: &Path, names: &[String], now: SystemTime) -> anyhow::Result<String
 }
 
 fn client(args: &ClientArgs, now: SystemTime) -> anyhow::Result<String> {
-    let name = args.name.trim();
-    ensure!(!name.is_empty() && !name.contains(char::is_control), "{:?} cannot name a client", args.name);
+    let name = args.name.as_str();
+    check_name(name)?;
     let authority = open(&args.dir, now)?;
     let dir = args.output.as_deref().unwrap_or(&args.dir);
     make_dir(dir)?;

@@ -5,9 +5,10 @@ use super::table::Table;
 use super::words::Ids;
 use super::{names, words};
 use crate::exit::usage;
-use anyhow::{Context, bail};
+use crate::number::whole;
+use anyhow::{Context, anyhow, bail};
 use api_client::model::{Access, Protection, Protocol, Rule, Rules, Squash};
-use api_client::{ChangeOptions, Tagged};
+use api_client::{ChangeOptions, Tagged, json};
 use clap::{Args, Subcommand};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -55,7 +56,7 @@ pub(crate) enum Command {
         #[arg(add = names::volumes())]
         volume: String,
         /// Position of the rule, counted from 1: rules before it are evaluated first [default: the last]
-        #[arg(long, value_name = "N")]
+        #[arg(long, value_name = "N", value_parser = whole::<usize>(1..))]
         at: Option<usize>,
         #[command(flatten)]
         rule: RuleFlags,
@@ -71,6 +72,7 @@ pub(crate) enum Command {
         #[arg(add = names::volumes())]
         volume: String,
         /// Position of the rule, as "plimsoll volume access list" shows it
+        #[arg(value_parser = whole::<usize>(1..))]
         at: usize,
         #[command(flatten)]
         terms: TermsArgs,
@@ -193,14 +195,31 @@ fn read(path: &Path) -> anyhow::Result<Rules> {
         false => std::fs::File::open(path).and_then(|mut file| file.read_to_string(&mut text)),
     };
     done.with_context(|| format!("cannot read {}", path.display()))?;
-    let rules = serde_json::from_str::<serde_json::Value>(&text).and_then(|mut rules| {
+    let rules = json::read::<serde_json::Value>(text.as_bytes()).and_then(|mut rules| {
         // "volume access list --json" adds the format of its output, which is not part of the rules.
         rules.as_object_mut().map(|rules| rules.remove("format"));
-        serde_json::from_value(rules)
+        json::from_value(rules)
     });
-    rules.with_context(|| {
-        format!("{}: no rules as \"plimsoll volume access list --json\" prints them", path.display())
+    rules.map_err(|fault| {
+        let place = match fault.pointer() {
+            "" => "the text".to_owned(),
+            pointer => key(pointer),
+        };
+        anyhow!(
+            "{}: {}; see \"plimsoll volume access list --json\" for the form",
+            path.display(),
+            fault.at(&place)
+        )
     })
+}
+
+/// The place of a JSON pointer as jq has it: `.rules[0].access`.
+fn key(pointer: &str) -> String {
+    let part = |part: &str| match part.parse::<usize>() {
+        Ok(place) => format!("[{place}]"),
+        Err(_) => format!(".{part}"),
+    };
+    pointer.split('/').skip(1).map(part).collect()
 }
 
 /// Changes the present rules; fails if they were changed in the meantime.

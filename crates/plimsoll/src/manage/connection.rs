@@ -238,16 +238,21 @@ impl ServiceArgs {
     }
 }
 
+/// The allowed URLs of a service.
+pub(crate) const URL_ALLOWED: &str =
+    "https://HOST:PORT or http://HOST:PORT, like https://storage.example.org:2050";
+
+/// Whether a text is the URL of a service.
+pub(crate) fn is_url(text: &str) -> bool {
+    let place = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let host = place.map(|place| place.trim_end_matches('/'));
+    host.is_some_and(|host| !host.is_empty() && !host.contains(['/', ' ']))
+}
+
 /// A URL without a slash at its end.
 fn checked_url(url: &str) -> anyhow::Result<String> {
-    let place = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
-    let host =
-        place.map(|place| place.trim_end_matches('/')).filter(|host| !host.is_empty() && !host.contains('/'));
-    if host.is_none() {
-        return Err(usage(format!(
-            "--url is \"{}\"; allowed: https://HOST:PORT or http://HOST:PORT, like https://storage.example.org:2050",
-            printable(url)
-        )));
+    if !is_url(url) {
+        return Err(usage(format!("--url (PLIMSOLL_URL) is \"{}\"; allowed: {URL_ALLOWED}", printable(url))));
     }
     Ok(url.trim_end_matches('/').to_owned())
 }
@@ -270,15 +275,18 @@ fn read_token(path: &Path) -> anyhow::Result<String> {
             path.display()
         ),
     })?;
-    Ok(text.trim().to_owned())
+    match text.trim() {
+        "" => bail!("the token {} is empty; allowed: a token of \"plimsoll token create\"", path.display()),
+        token => Ok(token.to_owned()),
+    }
 }
 
 /// The message for an error of the client.
 fn describe(error: Error, url: &str) -> anyhow::Error {
     match error {
         Error::Refused(problem) if problem.version.is_some() => anyhow!(stale(&problem)),
-        Error::Refused(problem) if problem.forceable => anyhow!("{problem} (--force)"),
-        Error::Refused(problem) => anyhow!("{problem}"),
+        Error::Refused(problem) if problem.forceable => anyhow!("{} (--force)", in_flags(&problem.detail)),
+        Error::Refused(problem) => anyhow!(in_flags(&problem.detail)),
         Error::Unreachable(why) => anyhow!("no service answers ({why}): start it with \"plimsoll serve\""),
         Error::Untrusted { fault, .. } => {
             anyhow!("the certificate of {url} is not trusted: {fault}. {}", remedy(&fault))
@@ -286,6 +294,37 @@ fn describe(error: Error, url: &str) -> anyhow::Error {
         Error::UnexpectedReply(what) => {
             anyhow!("the server at {url} is not a Plimsoll of this version: {what}")
         }
+    }
+}
+
+/// Properties of the API by other names than those of the flags.
+const FLAGS: [(&str, &str); 9] = [
+    ("size_bytes", "--size"),
+    ("rules", "--allow"),
+    ("endpoints", "--endpoint"),
+    ("labels", "--label"),
+    ("declared", "--limit"),
+    ("throughput_bytes_per_second", "--throughput"),
+    ("operations_per_second", "--iops"),
+    ("operations_per_second_per_tib", "--iops-per-tib"),
+    ("name", "the name"),
+];
+
+/// The message of the API with flags in place of JSON pointers and parameters.
+fn in_flags(detail: &str) -> String {
+    let flag = |property: &str| match FLAGS.iter().find(|(known, _)| *known == property) {
+        Some((_, flag)) => (*flag).to_owned(),
+        None => format!("--{}", property.replace('_', "-")),
+    };
+    if let Some((pointer, rest)) = detail.strip_prefix('/').and_then(|detail| detail.split_once([' ', ':'])) {
+        let property = pointer.strip_prefix("settings/").unwrap_or(pointer).split('/').next();
+        let separator = &detail[1 + pointer.len()..detail.len() - rest.len()];
+        return format!("{}{separator}{rest}", flag(property.unwrap_or_default()));
+    }
+    let parameter = detail.strip_prefix("the parameter ").and_then(|rest| rest.split_once(" is unknown"));
+    match parameter {
+        Some((name, _)) => format!("{} has no effect on this command: leave it out", flag(name)),
+        None => detail.to_owned(),
     }
 }
 

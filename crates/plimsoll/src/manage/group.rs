@@ -4,9 +4,10 @@ use super::connection::{Reach, Session, VersionArgs, YesArgs};
 use super::limits::counted;
 use super::names;
 use super::table::{Facts, Table};
+use crate::number::whole;
 use api_client::model::{Group, NewGroup};
 use api_client::{ChangeOptions, Client, Tagged};
-use clap::{Args, Subcommand, value_parser};
+use clap::{Args, Subcommand};
 use control::ACCOUNT_ID_MAX;
 
 /// Groups of users.
@@ -28,7 +29,7 @@ enum Command {
         /// Name of the group; case is ignored
         name: String,
         /// Group ID, as files have it: the same as on NFS clients
-        #[arg(long, value_parser = value_parser!(u32).range(1..=i64::from(ACCOUNT_ID_MAX)))]
+        #[arg(long, value_parser = whole::<u32>(1..=ACCOUNT_ID_MAX))]
         gid: u32,
         /// Member of the group, repeatable
         #[arg(long, value_name = "USER", add = names::users())]

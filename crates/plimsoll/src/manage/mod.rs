@@ -22,7 +22,7 @@ mod watch;
 pub(crate) mod words;
 
 pub(crate) use access::RuleFlags;
-pub(crate) use connection::{ServiceArgs, Session};
+pub(crate) use connection::{ServiceArgs, Session, URL_ALLOWED, is_url};
 pub(crate) use password::{PasswordArgs, without_line_end};
 pub(crate) use table::Table;
 

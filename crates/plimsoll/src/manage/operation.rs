@@ -2,6 +2,7 @@
 
 use super::connection::Reach;
 use super::table::{Cell, Facts, Table};
+use crate::number::whole;
 use crate::terminal::Tone;
 use api_client::model::Operation;
 use clap::{Args, Subcommand};
@@ -21,12 +22,13 @@ enum Command {
     #[command(visible_alias = "ls")]
     List {
         /// Greatest number of changes to list
-        #[arg(long, value_name = "N", default_value_t = 20)]
+        #[arg(long, value_name = "N", default_value_t = 20, value_parser = whole::<usize>(1..))]
         limit: usize,
     },
     /// Show a change.
     Show {
         /// Number of the change
+        #[arg(value_parser = whole::<u64>(1..))]
         id: u64,
     },
 }

@@ -4,9 +4,10 @@ use super::connection::{Reach, Session, VersionArgs, YesArgs, check_change};
 use super::names;
 use super::password::PasswordArgs;
 use super::table::{Facts, Table};
+use crate::number::whole;
 use api_client::Tagged;
 use api_client::model::{NewUser, Password, User, UserPatch};
-use clap::{Args, Subcommand, value_parser};
+use clap::{Args, Subcommand};
 use control::ACCOUNT_ID_MAX;
 
 /// Manage users, which log in over SMB with a password.
@@ -76,10 +77,10 @@ struct Create {
     /// Name of the user; case is ignored
     name: String,
     /// User ID, as files have it: the same as on NFS clients
-    #[arg(long, value_parser = value_parser!(u32).range(1..=i64::from(ACCOUNT_ID_MAX)))]
+    #[arg(long, value_parser = whole::<u32>(1..=ACCOUNT_ID_MAX))]
     uid: u32,
     /// ID of the primary group [default: the user ID]
-    #[arg(long, value_parser = value_parser!(u32).range(..=i64::from(ACCOUNT_ID_MAX)))]
+    #[arg(long, value_parser = whole::<u32>(0..=ACCOUNT_ID_MAX))]
     gid: Option<u32>,
     /// Windows name of the user in addition to its name, repeatable: NAME, or DOMAIN\NAME
     #[arg(long, value_name = "NAME")]
@@ -94,7 +95,7 @@ struct Update {
     #[arg(add = names::users())]
     name: String,
     /// ID of the new primary group
-    #[arg(long, value_parser = value_parser!(u32).range(..=i64::from(ACCOUNT_ID_MAX)))]
+    #[arg(long, value_parser = whole::<u32>(0..=ACCOUNT_ID_MAX))]
     gid: Option<u32>,
     /// Windows name of the user, repeatable; replaces all earlier ones: NAME, or DOMAIN\NAME
     #[arg(long, value_name = "NAME", conflicts_with = "no_windows_names")]

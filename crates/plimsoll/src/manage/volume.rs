@@ -10,6 +10,7 @@ use super::share_modes::ShareModes;
 use super::table::{Cell, Facts, Table};
 use super::words::{Ids, Label, labels_patch, shown_labels};
 use super::{names, watch, words};
+use crate::exit::usage;
 use crate::terminal::Tone;
 use api::convert::{FromBody, smb_settings};
 use api_client::Tagged;
@@ -141,7 +142,7 @@ struct Create {
     #[arg(long, value_name = "SETTING=VALUE", value_delimiter = ',', hide_short_help = true)]
     smb: Vec<SmbAssignment>,
     /// Address to serve the volume at in addition to the service's own, repeatable: clients are spread over the addresses
-    #[arg(long, value_name = "ADDRESS", value_delimiter = ',', hide_short_help = true)]
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',', hide_short_help = true, value_parser = crate::listen_address::ip)]
     endpoint: Vec<IpAddr>,
     /// Label to attach, repeatable
     #[arg(long, value_name = "KEY=VALUE", hide_short_help = true)]
@@ -187,7 +188,7 @@ struct Update {
     #[arg(long, value_name = "SETTING=VALUE", value_delimiter = ',', hide_short_help = true)]
     smb: Vec<SmbAssignment>,
     /// Addresses to serve the volume at in addition to the service's own, repeatable; replaces all earlier ones
-    #[arg(long, value_name = "ADDRESS", value_delimiter = ',', hide_short_help = true)]
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',', hide_short_help = true, value_parser = crate::listen_address::ip)]
     endpoint: Vec<IpAddr>,
     /// Serve the volume at the service's own address alone
     #[arg(long, conflicts_with = "endpoint", hide_short_help = true)]
@@ -212,7 +213,10 @@ struct Update {
 pub(crate) fn run(args: VolumeArgs) -> anyhow::Result<()> {
     let open = || args.reach.open();
     match args.command {
-        Command::Create(new) => create(&open()?, *new),
+        Command::Create(new) => {
+            check_smb(&new.protocols, !new.modes.with(&new.smb).is_empty(), true)?;
+            create(&open()?, *new)
+        }
         Command::List => list(&open()?),
         Command::Show { name } => show(&open()?, &name),
         Command::Resize { name, size, terms } => {
@@ -220,6 +224,7 @@ pub(crate) fn run(args: VolumeArgs) -> anyhow::Result<()> {
             change(&open()?, "Resized", &terms, &name, &patch)
         }
         Command::Update(update) => {
+            check_smb(&update.protocols, !update.modes.with(&update.smb).is_empty(), false)?;
             let session = open()?;
             let patch = update.patch(&session)?;
             check_change(&patch)?;
@@ -239,6 +244,21 @@ pub(crate) fn run(args: VolumeArgs) -> anyhow::Result<()> {
             change(&open()?, "Moved", &terms, &name, &patch)
         }
     }
+}
+
+/// Refuses settings of a share for a volume without SMB. A new volume without protocols has no SMB.
+fn check_smb(protocols: &[Protocol], has_settings: bool, is_new: bool) -> anyhow::Result<()> {
+    let lacks_smb = if protocols.is_empty() {
+        is_new
+    } else {
+        !protocols.iter().any(|&protocol| envelope::Protocol::from(protocol) == envelope::Protocol::Smb)
+    };
+    if has_settings && lacks_smb {
+        return Err(usage(
+            "--smb, --create-mode and --directory-mode are for SMB, which --protocols has to name: such as --protocols smb,nfsv4.2",
+        ));
+    }
+    Ok(())
 }
 
 fn create(session: &Session, args: Create) -> anyhow::Result<()> {

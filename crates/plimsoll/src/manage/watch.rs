@@ -4,6 +4,7 @@ use super::connection::Session;
 use super::names;
 use crate::exit::usage;
 use crate::form::json_line;
+use crate::number::whole;
 use crate::terminal::{Tone, printable_lines};
 use api_client::model::{Ceilings, Counted, Interval, Owner, Stats};
 use clap::Args;
@@ -20,7 +21,7 @@ pub(crate) struct WatchArgs {
     #[arg(long, default_value = "1s", value_parser = parse_duration)]
     interval: Duration,
     /// Number of lines to print [default: until Ctrl-C]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(1..))]
     count: Option<u64>,
 }
 
@@ -51,7 +52,7 @@ const ALL_COLUMNS: usize = 96;
 
 pub(crate) fn run(session: &Session, args: &WatchArgs) -> anyhow::Result<()> {
     if args.interval < INTERVAL_MIN {
-        return Err(usage(format!("--interval {:?}; allowed: 100ms or more", args.interval)));
+        return Err(usage(format!("--interval is {} ms; allowed: 100ms or more", args.interval.as_millis())));
     }
     let read = || session.ask(|client| client.stats(&args.name)).map(|stats| (Instant::now(), stats));
     let columns = session.columns();

@@ -120,7 +120,10 @@ pub(super) fn exit_codes() -> String {
     let mut root = Cli::command();
     root.build();
     own_statuses(&mut page, &root);
-    page.push_str("\nWith `--json` an error is a JSON object on the standard error, with `message` and `exit_status`.\n");
+    page.push_str("\nWith `--json` the standard error has JSON objects alone, each on a line of its own. An error is\n\
+         `{\"error\": {\"message\": …, \"exit_status\": …}}`. A warning has `warning`, the progress of a benchmark has\n\
+         `progress`, each with its `message`.\n",
+    );
     page
 }
 

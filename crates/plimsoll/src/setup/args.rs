@@ -2,7 +2,9 @@
 
 use super::questions::{Service, TlsChoice};
 use super::systemd;
+use crate::number::whole;
 use clap::Args;
+use control::ACCOUNT_ID_MAX;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
@@ -16,7 +18,7 @@ Without a terminal the command needs --address, --protocols and --tls. It replac
 itself or that is unchanged since the installation of the package, and keeps a copy. Others need --force.")]
 pub(crate) struct SetupArgs {
     /// Address at which clients reach the service; 0.0.0.0 is every IPv4 address of this machine
-    #[arg(long)]
+    #[arg(long, value_parser = crate::listen_address::ip)]
     pub(super) address: Option<IpAddr>,
     /// Protocols to serve
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PROTOCOLS")]
@@ -34,7 +36,7 @@ pub(crate) struct SetupArgs {
     #[arg(long, value_name = "NAME")]
     pub(super) user: Option<String>,
     /// User ID of the first user [default: that of this machine's user of the name, or 1000]
-    #[arg(long, requires = "user")]
+    #[arg(long, requires = "user", value_parser = whole::<u32>(1..=ACCOUNT_ID_MAX))]
     pub(super) uid: Option<u32>,
     /// File with the password of the first user, in mode 600 [default: asks]
     #[arg(long, value_name = "FILE", requires = "user")]

@@ -54,6 +54,9 @@ pub(super) fn from_flags(flags: &SetupArgs) -> anyhow::Result<Answers> {
     if flags.user.is_some() && flags.password_file.is_none() {
         missing.push("--password-file FILE");
     }
+    if !flags.protocols.is_empty() {
+        check_user(&flags.protocols, flags.user.as_ref())?;
+    }
     match (flags.address, tls_of(flags)) {
         (Some(address), Some(tls)) if missing.is_empty() => {
             Ok(Answers { address, services: flags.protocols.clone(), tls, user: flags.user.clone() })
@@ -90,6 +93,7 @@ pub(super) fn ask(
         false => flags.protocols.clone(),
         true => asking.until("Protocols: nfs, smb or nfs,smb [nfs]: ", services)?,
     };
+    check_user(&services, flags.user.as_ref())?;
     let tls = match tls_of(flags) {
         Some(tls) => tls,
         None => {
@@ -108,6 +112,16 @@ pub(super) fn ask(
         given => given.clone(),
     };
     Ok(Answers { address, services, tls, user })
+}
+
+/// Refuses a user of SMB without SMB.
+fn check_user(services: &[Service], user: Option<&String>) -> anyhow::Result<()> {
+    match user {
+        Some(_) if !services.contains(&Service::Smb) => Err(exit::usage(
+            "--user is a user of SMB, which --protocols has to name: such as --protocols nfs,smb",
+        )),
+        _ => Ok(()),
+    }
 }
 
 fn tls_of(flags: &SetupArgs) -> Option<Tls> {

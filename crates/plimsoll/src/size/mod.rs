@@ -19,6 +19,7 @@ use envelope::{Advice, Catalog, Choice, Year};
 
 use crate::exit::usage;
 use crate::form::Form;
+use crate::number::whole;
 use crate::terminal::folded;
 
 use answer::SizingOutput;
@@ -90,7 +91,7 @@ struct Shown {
 #[derive(Debug, Args)]
 pub(crate) struct OptionArg {
     /// Option to show in full, by its number
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<usize>(1..))]
     option: usize,
 }
 

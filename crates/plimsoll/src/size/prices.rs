@@ -1,14 +1,16 @@
 //! The user's table of prices.
 
+use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::bail;
 use clap::Args;
 use envelope::{BytesPerSecond, Iops, Level, Price, Prices};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
+use crate::exit::usage;
 use crate::form::Form;
+use crate::toml_file;
 
 /// The example table, which shows the form and no provider's prices.
 const EXAMPLE: &str = include_str!("prices-example.toml");
@@ -33,7 +35,7 @@ pub(super) struct PricesArgs {
 }
 
 pub(super) fn run(args: &PricesArgs) -> anyhow::Result<ExitCode> {
-    let shown = parse(EXAMPLE)?;
+    let shown = parse(EXAMPLE, Path::new("prices.toml"))?;
     args.form.show(&shown, |_| Ok(if args.example { EXAMPLE } else { ABOUT }.to_owned()))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -63,16 +65,22 @@ struct Entry {
     included_iops: u64,
 }
 
-pub(super) fn parse(text: &str) -> anyhow::Result<Prices> {
-    let table: Table = toml::from_str(text)?;
+/// Reads the text of the file `path`.
+pub(super) fn parse(text: &str, path: &Path) -> anyhow::Result<Prices> {
+    let table: Table = toml_file::parse(text, path).map_err(usage)?;
     let mut levels = Vec::new();
     for (name, entry) in &table.level {
-        let level: Level = name.parse()?;
+        let pointer = format!("/level/{}", name.replace('/', "~1"));
+        let fault =
+            |key: &str, wrong: String| usage(toml_file::fault(text, path, &(pointer.clone() + key), &wrong));
+        let level: Level =
+            name.parse().map_err(|wrong: envelope::Refusal| fault("", format!("({wrong})")))?;
+        let millionths = |key: &str, price| millionths(price).map_err(|wrong| fault(key, wrong));
         let price = Price {
-            per_gib: millionths(level, entry.per_gib)?,
-            per_mib_per_s: millionths(level, entry.per_mib_per_s)?,
+            per_gib: millionths("/per_gib", entry.per_gib)?,
+            per_mib_per_s: millionths("/per_mib_per_s", entry.per_mib_per_s)?,
             included_throughput: BytesPerSecond::mib(entry.included_mib_per_s.min(1 << 40)),
-            per_iops: millionths(level, entry.per_iops)?,
+            per_iops: millionths("/per_iops", entry.per_iops)?,
             included_iops: Iops(entry.included_iops),
         };
         levels.push((level, price));
@@ -81,9 +89,9 @@ pub(super) fn parse(text: &str) -> anyhow::Result<Prices> {
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked")]
-fn millionths(level: Level, price: f64) -> anyhow::Result<u64> {
+fn millionths(price: f64) -> Result<u64, String> {
     if !(0.0..1e9).contains(&price) {
-        bail!("{level}: a price of {price}; allowed: 0 or more");
+        return Err(format!("is {price}; allowed: 0 or more, and less than 1,000,000,000"));
     }
     Ok((price * 1e6).round() as u64)
 }
@@ -96,7 +104,7 @@ mod tests {
     fn prices_are_read_to_a_millionth() {
         let text = "currency = \"EUR\"\n[level.\"anf/premium\"]\nper_gib = 0.29403\n\
                     [level.\"anf/flexible\"]\nper_gib = 0.2\nper_mib_per_s = 1.5\nincluded_mib_per_s = 128\n";
-        let prices = parse(text).unwrap();
+        let prices = parse(text, Path::new("p.toml")).unwrap();
         assert_eq!(prices.currency, "EUR");
         let of = |level| prices.levels.iter().find(|(one, _)| *one == level).unwrap().1;
         assert_eq!(of(Level::AnfPremium).per_gib, 294_030);
@@ -105,7 +113,8 @@ mod tests {
 
     #[test]
     fn example_has_every_cloud_level_and_says_that_it_is_one() {
-        let levels: Vec<Level> = parse(EXAMPLE).unwrap().levels.into_iter().map(|(level, _)| level).collect();
+        let levels: Vec<Level> =
+            parse(EXAMPLE, Path::new("p.toml")).unwrap().levels.into_iter().map(|(level, _)| level).collect();
         for level in envelope::Catalog::default().levels {
             let is_own = level.info().provider == envelope::Provider::Plimsoll;
             assert_eq!(levels.contains(&level), !is_own, "{level}");
@@ -122,10 +131,16 @@ mod tests {
         for (text, why) in [
             ("[level.\"anf/premium\"]\nper_gib = 1.0", "currency"),
             ("currency = \"EUR\"\n[level.\"anf/gold\"]\nper_gib = 1.0", "anf/standard, anf/premium"),
-            ("currency = \"EUR\"\n[level.\"anf/premium\"]\nper_gib = -1.0", "0 or more"),
-            ("currency = \"EUR\"\n[level.\"anf/premium\"]\nper_tib = 1.0", "per_tib"),
+            (
+                "currency = \"EUR\"\n[level.\"anf/premium\"]\nper_gib = -1.0",
+                "line 3: level.\"anf/premium\".per_gib is -1; allowed: 0 or more",
+            ),
+            (
+                "currency = \"EUR\"\n[level.\"anf/premium\"]\nper_tib = 1.0",
+                "p.toml: line 3: level.\"anf/premium\".per_tib is unknown; allowed: per_gib, ",
+            ),
         ] {
-            let error = format!("{:#}", parse(text).unwrap_err());
+            let error = format!("{:#}", parse(text, Path::new("p.toml")).unwrap_err());
             assert!(error.contains(why), "{error}");
         }
     }

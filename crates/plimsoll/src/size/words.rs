@@ -1,5 +1,6 @@
 //! Parsers of command-line values.
 
+use crate::number::whole;
 use clap::builder::TypedValueParser;
 use envelope::{Access, Bytes, BytesPerSecond, Iops, Provider, Stream};
 
@@ -47,7 +48,7 @@ pub(super) fn block(text: &str) -> Result<Bytes, String> {
 
 /// A number of users, streams, machines or GPUs.
 pub(super) fn count() -> impl TypedValueParser<Value = u32> {
-    clap::value_parser!(u32).range(1..)
+    whole::<u32>(1..=u32::MAX)
 }
 
 pub(super) fn access(text: &str) -> Result<Access, String> {

@@ -24,3 +24,4 @@ mod size;
 mod skip;
 mod smb;
 mod users;
+mod wrong_input;

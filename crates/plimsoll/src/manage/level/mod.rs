@@ -160,7 +160,7 @@ struct Promised {
 impl Show {
     /// The limits of a pool of this size, and of a volume in it.
     fn promised(&self, size: Bytes) -> anyhow::Result<Promised> {
-        let settings = FromBody::from_body(self.pool.settings()).map_err(anyhow::Error::from)?;
+        let settings = FromBody::from_body(self.pool.settings()).map_err(refused)?;
         let pool = Pool { level: self.level.0, size, settings };
         let of = &self.volume;
         let scale_thousandths = of.scale.unwrap_or(1000);
@@ -172,9 +172,17 @@ impl Show {
             declared: None,
         };
         let volume = Volume { size: of.volume_size.unwrap_or(size), settings: settings.into() };
-        let limits = pool.volume_limits(&volume)?;
-        Ok(Promised { pool: (size, pool.limits()?.into()), volume: (volume.size, limits.into()) })
+        let limits = pool.volume_limits(&volume).map_err(refused)?;
+        Ok(Promised {
+            pool: (size, pool.limits().map_err(refused)?.into()),
+            volume: (volume.size, limits.into()),
+        })
     }
+}
+
+/// No service is asked: sizes and settings that the level does not have are a wrong command line.
+fn refused(why: impl std::fmt::Display) -> anyhow::Error {
+    usage(why.to_string())
 }
 
 /// A level without a size.

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use anyhow::Context;
+use api_client::model::LevelName;
 use envelope::{Catalog, Level};
+use report::result::InvalidRun;
 
 use super::super::prices;
 use super::flags::ChoiceFlags;
@@ -12,6 +13,13 @@ use crate::exit::usage;
 
 impl ChoiceFlags {
     pub(super) fn catalog(&self) -> anyhow::Result<Catalog> {
+        let is_left_out = |level: &&LevelName| !self.provider.0.contains(&level.0.info().provider);
+        if let Some(level) = self.level.iter().find(is_left_out) {
+            return Err(usage(format!(
+                "--level {} is not a level of the --provider: leave one of them out",
+                level.0.info().name
+            )));
+        }
         let mut catalog = if self.level.is_empty() {
             Catalog::of_providers(&self.provider.0)
         } else {
@@ -27,13 +35,11 @@ impl ChoiceFlags {
                 None => (Level::Custom, measured.as_str()),
             };
             let text = read(Path::new(file))?;
-            let run = serde_json::from_str(&text)
-                .with_context(|| format!("{file} is not a run of \"plimsoll bench run\""))?;
+            let run = text.parse().map_err(|wrong: InvalidRun| usage(format!("{file} is {wrong}")))?;
             catalog.measured.push(bench::workload::measured(&run, file, level, self.large)?);
         }
         if let Some(file) = &self.prices {
-            catalog.prices =
-                Some(prices::parse(&read(file)?).with_context(|| format!("{}", file.display()))?);
+            catalog.prices = Some(prices::parse(&read(file)?, file)?);
         }
         Ok(catalog)
     }

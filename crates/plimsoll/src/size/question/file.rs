@@ -11,6 +11,7 @@ use toml::{Table, Value};
 use super::flags::{ClientFlags, LoadFlags};
 use super::{Question, SizingRequest, read};
 use crate::exit::usage;
+use crate::toml_file;
 
 /// Further flags that a workload may have.
 const MORE: [&str; 6] = ["from", "cell", "mount", "since", "volumes", "capacity-max"];
@@ -20,11 +21,12 @@ const EXCEPT: &str = "years";
 /// The workloads of a file, in its order.
 pub(super) fn workloads(file: &Path) -> anyhow::Result<Vec<SizingRequest>> {
     let text = read(file)?;
-    parse(&text).with_context(|| format!("{}", file.display()))
+    // The errors of the syntax name the file themselves, with the line.
+    let table = toml_file::parse(&text, file).map_err(usage)?;
+    read_table(&table).with_context(|| format!("{}", file.display()))
 }
 
-fn parse(text: &str) -> anyhow::Result<Vec<SizingRequest>> {
-    let table: Table = toml::from_str(text).map_err(|error| usage(error.to_string().trim_end()))?;
+fn read_table(table: &Table) -> anyhow::Result<Vec<SizingRequest>> {
     if let Some(unknown) = table.keys().find(|key| *key != "workload") {
         return Err(usage(format!("there is no key {unknown}; allowed: [[workload]]")));
     }
@@ -108,6 +110,10 @@ fn reason(error: &clap::Error) -> String {
 mod tests {
     use super::*;
 
+    fn parse(text: &str) -> anyhow::Result<Vec<SizingRequest>> {
+        read_table(&toml_file::parse(text, Path::new("plan.toml")).map_err(usage)?)
+    }
+
     #[test]
     fn table_means_the_same_as_the_flags() {
         let text = "[[workload]]\nname = \"db\"\ncapacity = \"4TiB\"\niops = \"20k\"\nblock = \"8k\"\n\
@@ -141,7 +147,7 @@ mod tests {
             ),
             (of("users = [[1]]"), "users is not a text, a number"),
             (format!("{}{}", of("users = 1"), of("users = 2")), "two workloads have the name home"),
-            ("workload = [".to_owned(), "TOML"),
+            ("workload = [".to_owned(), "plan.toml: line 1: not valid TOML: "),
         ] {
             let Err(error) = parse(&text) else { panic!("{text}") };
             let error = format!("{error:#}");

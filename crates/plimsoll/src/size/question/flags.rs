@@ -8,6 +8,7 @@ use envelope::{Access, Bytes, BytesPerSecond, Iops, Machine, Stream, WorkloadKin
 
 use super::super::{watch, words};
 use crate::manage;
+use crate::number::whole;
 
 /// The flags of a workload, which stand in the plan's file.
 const PLAN_CONFLICTS: [&str; 12] = [
@@ -32,10 +33,10 @@ pub(super) struct LoadFlags {
     #[arg(long, value_name = "SIZE")]
     pub(crate) capacity: Option<Bytes>,
     /// Expected growth of the data, in percent
-    #[arg(long, value_name = "PERCENT", default_value_t = 0)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = whole::<u32>(0..=u32::MAX))]
     pub(crate) growth: u32,
     /// Show each of the next N years, where --growth is that of a year
-    #[arg(long, value_name = "N", requires = "growth", hide_short_help = true)]
+    #[arg(long, value_name = "N", requires = "growth", hide_short_help = true, value_parser = whole::<u32>(0..=u32::MAX))]
     pub(crate) years: Option<u32>,
     /// Operations a second, like 120k
     ///
@@ -83,10 +84,10 @@ pub(super) struct LoadFlags {
     #[arg(long, value_name = "OPS", value_parser = words::iops, hide_short_help = true)]
     pub(crate) metadata: Option<Iops>,
     /// The average load, in percent of the peak [default: 100]
-    #[arg(long, value_name = "PERCENT", hide_short_help = true)]
+    #[arg(long, value_name = "PERCENT", hide_short_help = true, value_parser = whole::<u32>(0..=u32::MAX))]
     pub(crate) average: Option<u32>,
     /// Headroom to add to the peak before comparing it with a ceiling, in percent
-    #[arg(long, value_name = "PERCENT", default_value_t = 30, hide_short_help = true)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 30, hide_short_help = true, value_parser = whole::<u32>(0..=u32::MAX))]
     pub(crate) headroom: u32,
     /// The data in use at a time
     #[arg(long, value_name = "SIZE", hide_short_help = true)]
@@ -100,10 +101,10 @@ pub(super) struct LoadFlags {
 #[command(next_help_heading = "The clients")]
 pub(super) struct ClientFlags {
     /// Number of clients; without it, the limits of each client do not count
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(0..=u32::MAX))]
     pub(crate) clients: Option<u32>,
     /// Connections of each client (nconnect) [default: as the service recommends]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(0..=u32::MAX))]
     pub(crate) connections: Option<u32>,
     /// Machine type of the clients, like E32s_v5: its published network limits count
     #[arg(long, value_name = "NAME", value_parser = Machine::named)]
@@ -136,7 +137,7 @@ pub(super) struct FromFlags {
     )]
     pub(crate) from: Option<PathBuf>,
     /// Cell of the run, or group of fio, by its number
-    #[arg(long, value_name = "N", requires = "from")]
+    #[arg(long, value_name = "N", requires = "from", value_parser = whole::<usize>(0..))]
     pub(crate) cell: Option<usize>,
     /// Mount of mountstats or nfsiostat
     #[arg(long, value_name = "DIR", requires = "from")]
@@ -158,7 +159,7 @@ pub(super) struct ChoiceFlags {
     #[arg(long, value_parser = manage::words::level(), hide_possible_values = true)]
     pub(crate) level: Vec<LevelName>,
     /// Greatest number of volumes to spread the data over; 1 for a single volume
-    #[arg(long, value_name = "N", default_value_t = 6, hide_short_help = true)]
+    #[arg(long, value_name = "N", default_value_t = 6, hide_short_help = true, value_parser = whole::<u32>(0..=u32::MAX))]
     pub(crate) volumes: u32,
     /// Greatest capacity to buy
     #[arg(long, value_name = "SIZE", hide_short_help = true)]

@@ -120,7 +120,8 @@ impl Question {
             since: self.from.0.since.as_deref().map(read).transpose()?,
             pattern: self.load.pattern,
         };
-        Ok((Some(bench::workload::read(&file.display().to_string(), &read(file)?, &pick)?), None))
+        let observed = bench::workload::read(&file.display().to_string(), &read(file)?, &pick);
+        Ok((Some(observed.map_err(|wrong| usage(wrong.to_string()))?), None))
     }
 
     fn workload(
