@@ -81,7 +81,8 @@ pub fn account_name(text: &str) -> Result<AccountName> {
 }
 
 pub fn windows_name(text: &str) -> Result<WindowsName> {
-    let what = || format!("{text:?} cannot be the name of a Windows user");
+    // Backslashes as they are: the names have one.
+    let what = || format!("\"{}\" cannot be the name of a Windows user", text.replace(char::is_control, "?"));
     text.parse().map_err(|_| Error::invalid(what(), WindowsName::ALLOWED))
 }
 

@@ -30,9 +30,14 @@ pub(crate) fn usage(why: impl Into<String>) -> anyhow::Error {
     Usage(why.into()).into()
 }
 
+/// Whether the command line is wrong.
+pub(crate) fn is_usage(error: &anyhow::Error) -> bool {
+    error.is::<Usage>()
+}
+
 /// Reports an error, as JSON with `--json`, and returns the exit status.
 pub(crate) fn failed(error: &anyhow::Error, as_json: bool) -> ExitCode {
-    let status = if error.is::<Usage>() { USAGE } else { 1 };
+    let status = if is_usage(error) { USAGE } else { 1 };
     report(&format!("{error:#}"), status, as_json);
     ExitCode::from(status)
 }

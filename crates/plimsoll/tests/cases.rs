@@ -49,7 +49,7 @@ fn each_case_has_a_result_and_all_are_set_side_by_side() {
 
     for (cases, reason) in [
         (&["--case", "a=a", "--case", "b=a"][..], "is there twice, by its name or its directory"),
-        (&["--case", "a=a", "--case", "a=b"], "is there twice"),
+        (&["--case", "a=a", "--case", "a=b"], "--case has a twice; allowed: each once"),
         (&["--case", "a"], "NAME=DIRECTORY"),
         (&["--case", "a/b=a"], "NAME=DIRECTORY"),
         (&["--case", "a=nowhere"], "cannot look at nowhere"),

@@ -310,7 +310,8 @@ fn check_room(plan: &Plan, client: &mut Client, laid_out: &LaidOut) -> Result<()
         return Ok(());
     }
     let most = room / files / plan.block * plan.block;
-    let [size, room, most] = [plan.size, room, most].map(units::show_size);
+    let in_mib = |bytes: u64| if bytes < 1 << 20 { bytes } else { bytes >> 20 << 20 };
+    let [size, room, most] = [plan.size, in_mib(room), in_mib(most)].map(units::show_size);
     Err(Error::Plan(format!(
         "--files × --size is {files} × {size}; {} has room for {room}: allowed are files of up to {most}, or fewer of them",
         plan.target

@@ -166,7 +166,7 @@ fn invalid_configuration_is_refused_with_reason() {
     for (text, complaint) in [
         ("[api]\ncertificate = \"cert.pem\"\n", "set \"key\" too"),
         ("[api]\ncertificate = \"/nonexistent\"\nkey = \"/nonexistent\"\n", "cannot read /nonexistent"),
-        ("[api]\nlissen = \"127.0.0.1:1\"\n", "unknown field `lissen`"),
+        ("[api]\nlissen = \"127.0.0.1:1\"\n", "api.lissen is unknown; allowed: listen, certificate"),
     ] {
         fs::write(&config, text).unwrap();
         let output = plimsoll(Some(dir.path())).args(["serve", "--config"]).arg(&config).output().unwrap();

@@ -30,7 +30,7 @@ use crate::rpc::{Identity, receive_error};
 use crate::target::{Protection, Target, Version};
 
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
-/// The time for the first answer: servers of other protocols wait for the rest of a message of theirs.
+/// The time for the first answer: a server of another protocol may wait for the rest of a message.
 const NEGOTIATE_TIMEOUT: Duration = Duration::from_secs(5);
 const FRAME_MAX: u32 = (8 << 20) + 4096;
 /// Bounds the bytes of a READ or WRITE.

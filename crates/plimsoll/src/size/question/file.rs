@@ -10,7 +10,7 @@ use toml::{Table, Value};
 
 use super::flags::{ClientFlags, LoadFlags};
 use super::{Question, SizingRequest, read};
-use crate::exit::usage;
+use crate::exit::{self, usage};
 use crate::toml_file;
 
 /// Further flags that a workload may have.
@@ -45,10 +45,29 @@ fn read_table(table: &Table) -> anyhow::Result<Vec<SizingRequest>> {
         if !names.insert(name.as_str()) {
             return Err(usage(format!("two workloads have the name {name}: give each its own")));
         }
-        let asked = question(name, table)?.ask().with_context(|| format!("workload {name}"))?;
+        let asked = question(name, table)?.ask().map_err(|error| in_keys(name, error))?;
         all.push(SizingRequest { name: Some(name.clone()), ..asked });
     }
     Ok(all)
+}
+
+/// The error of a wrong workload, with the keys of the file in place of flags.
+fn in_keys(name: &str, error: anyhow::Error) -> anyhow::Error {
+    if !exit::is_usage(&error) {
+        return error.context(format!("workload {name}"));
+    }
+    let message = format!("{error:#}");
+    let mut words = message.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    for place in 0..words.len() {
+        let is_example = place > 0 && words[place - 1] == "like" && words[place].starts_with("--");
+        if let Some(key) = words[place].strip_prefix("--").map(str::to_owned) {
+            words[place] = key;
+        }
+        if is_example && place + 1 < words.len() {
+            words[place + 1] = format!("= \"{}\"", words[place + 1]);
+        }
+    }
+    usage(format!("workload {name}: {}", words.join(" ")))
 }
 
 /// The keys that a workload may have besides its name.
@@ -137,13 +156,14 @@ mod tests {
             ("[[workload]]\ncapacity = \"1TiB\"".to_owned(), "workload 1: the name is missing"),
             (of("capasity = \"1TiB\""), "workload home: there is no key capasity; allowed: name, average,"),
             (of("years = 3"), "no key years"),
+            (of("iops = \"20k\""), "the capacity is missing: give capacity SIZE, like capacity = \"40TiB\""),
             (
                 of("capacity = 40"),
                 "workload home: invalid value '40' for '--capacity <SIZE>': \"40\" has no unit",
             ),
             (
                 of("capacity = \"1TiB\"\nlike = \"home\""),
-                "workload home: --like sets the mix and not the amount: give --users N",
+                "workload home: like sets the mix and not the amount: give users N",
             ),
             (of("users = [[1]]"), "users is not a text, a number"),
             (format!("{}{}", of("users = 1"), of("users = 2")), "two workloads have the name home"),
