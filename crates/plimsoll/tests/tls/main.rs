@@ -91,7 +91,7 @@ fn server_without_a_certificate_or_with_tls_off_says_so() {
         String::from_utf8(done.stderr).unwrap()
     };
     assert!(start(&["--tls", "require"]).contains("--tls-cert and --tls-key"));
-    assert!(start(&["--tls-cert", "/x"]).contains("give --tls-key too"));
+    assert!(start(&["--tls-cert", "/x"]).contains("give --tls-key, or key in"));
     assert!(start(&["--tls-cert", "/none", "--tls-key", "/none"]).contains("cannot read /none"));
     let odd = server.dir.path().join("state").join("odd");
     fs::write(&odd, "no PEM").unwrap();
