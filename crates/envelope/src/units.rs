@@ -445,12 +445,14 @@ mod tests {
     #[test]
     fn size_without_unit_is_bytes_for_block_and_refused_for_capacity() {
         assert_eq!(parse_size("4096"), Ok(4096));
-        for text in ["40", " 40 ", "0", "1.5"] {
+        for (text, like) in [("40", "40GiB"), (" 40 ", "40GiB"), ("0", "4GiB"), ("1.5", "1.5GiB")] {
             let refusal = text.parse::<Bytes>().unwrap_err().to_string();
-            let hint = format!("a size needs a unit, like {}GiB", text.trim());
+            let hint = format!("a size needs a unit, like {like}");
             assert!(refusal.contains(&hint) && refusal.contains("4096B"), "{refusal}");
         }
         assert_eq!("40B".parse(), Ok(Bytes(40)));
+        let refusal = "99999999999999999TiB".parse::<Bytes>().unwrap_err().to_string();
+        assert!(refusal.contains("is too large; allowed: less than 16,384 PiB"), "{refusal}");
     }
 
     #[test]

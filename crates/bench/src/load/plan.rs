@@ -463,7 +463,7 @@ mod tests {
         assert!(refusal(|plan| (plan.verify, plan.size) = (true, 8 << 10)).contains("raise --size"));
         assert_eq!(refusal(|plan| plan.rate = Some(0.0)), "--rate is 0; allowed is 0.1 to 1000000000");
         assert!(refusal(|plan| plan.rate = Some(f64::NAN)).contains("--rate is NaN"));
-        assert!(refusal(|plan| plan.time = Duration::ZERO).contains("at least 100ms"));
+        assert!(refusal(|plan| plan.time = Duration::ZERO).contains("allowed: 100ms or more"));
         assert_eq!(refusal(|plan| plan.directories = 0), "--directories is 0; allowed is 1 to 10000");
         assert!(refusal(|plan| plan.directories = 2).contains("is for lookup, create and rename"));
         assert_eq!(refusal(|plan| (plan.op, plan.directories) = (Op::Rename, 2)), "accepted");

@@ -198,7 +198,7 @@ impl Pool {
     fn check_settings(&self) -> Result<(), Refusal> {
         let (level, info, settings) = (self.level, self.level.info(), &self.settings);
         let unknown = |what: &str| {
-            let what = format!("{level}: the level does not have {what}");
+            let what = format!("{level}: {what}, which the level does not have");
             Err(Refusal::new(what, "the settings without it", info.sources[0]))
         };
         if !info.qos.contains(&self.qos()) {
@@ -325,7 +325,7 @@ impl Volume {
             return Err(Refusal::new(format!("{level}: a large volume"), "regular volumes", info.sources[0]));
         }
         if settings.declared != Declared::default() && !info.settable.declared {
-            let what = format!("{level}: the level does not have custom limits of a volume");
+            let what = format!("{level}: limits of the volume as declared, which the level does not have");
             return Err(Refusal::new(what, "the settings without it", info.sources[0]));
         }
         if settings.shape.is_some_and(|shaping| shaping.scale_thousandths == 0) {

@@ -64,7 +64,7 @@ fn refusals_say_what_is_allowed() {
         (&["level", "show", "anf/premium", "--size", "1.5TiB"], "allowed: 1 TiB to 2 PiB in steps of 1 TiB"),
         (
             &["level", "show", "anf/premium", "--size", "2TiB", "--iops", "5"],
-            "the level does not have operations of the pool",
+            "operations of the pool, which the level does not have",
         ),
         (&["level", "show", "anf/premium", "--throughput", "5MiB/s"], "settings are given without a size"),
         (&["level", "show", "anf/premium", "--volume-size", "1TiB"], "--size <SIZE>"),
