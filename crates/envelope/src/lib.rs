@@ -47,7 +47,7 @@ mod units;
 pub use advise::{
     Access, Advice, Band, Bound, Catalog, Choice, Constraint, Cost, Demand, DemandRate, EDA_BYTES,
     EDA_READ_THOUSANDTHS, Evidence, Machine, Measured, MeasuredPoint, MixCeilings, Mount, Plan, PlanOption,
-    PlannedPool, PlannedVolume, Price, Prices, Raise, RaiseStep, Recommendation, SkippedLevel, Stream,
+    PlanYear, PlannedPool, PlannedVolume, Price, Prices, Raise, RaiseStep, Recommendation, SkippedLevel, Stream,
     Utilization, Workload, WorkloadKind, Year, advise, mib, mib_within, plan, size, size_to_buy, size_within,
 };
 pub use client::{Check, CheckOptions, CheckState, ClientFacts, ClientMount, Interface};

@@ -7,7 +7,7 @@ use super::layout::Candidate;
 use super::mount::for_clients;
 use super::{Band, Bound, Catalog, Cost, Mount, Recommendation, Stream, Workload};
 use crate::{
-    Bytes, BytesPerSecond, Iops, Level, Origin, Pool, Profile, Provider, ProvisionedIops, Qos, Refusal,
+    Bytes, BytesPerSecond, Iops, Level, Origin, Pool, Provider, ProvisionedIops, Qos, Refusal,
     Source, Volume,
 };
 use serde::Serialize;
@@ -135,30 +135,33 @@ impl Choice {
 
     /// Settings besides sizes, exact to the byte and in a form that commands accept; `None` without any.
     pub fn settings(&self) -> Option<String> {
-        let (pool, volume) = (&self.pool.settings, &self.volume.settings);
-        let iops = pool.iops.map(|iops| match iops {
+        let owner = if self.level().info().is_instance { "instance" } else { "pool" };
+        let of_pool = self.pool_settings().map(|words| format!("{owner} {words}"));
+        let of_volume = self.volume_settings().map(|words| format!("volume {words}"));
+        joined([of_pool, of_volume], "; ")
+    }
+
+    /// The part of [`settings`](Self::settings) that each pool or instance has.
+    pub fn pool_settings(&self) -> Option<String> {
+        let settings = &self.pool.settings;
+        let iops = settings.iops.map(|iops| match iops {
             ProvisionedIops::Fixed(iops) => iops.to_string(),
             ProvisionedIops::PerTib(iops) => format!("{iops} per TiB"),
         });
         let manual = (self.pool.qos() == Qos::Manual).then(|| "manual QoS".to_owned());
-        let profile = |profile: Option<Profile>| profile.map(|profile| format!("profile {profile}"));
-        let declared = &volume.declared.total;
-        let exact = |rate: BytesPerSecond| rate.to_string();
-        let of_pool = [manual, pool.throughput.map(exact), iops, profile(pool.profile)];
-        let of_volume = [
-            volume.throughput.or(declared.combined).map(exact),
-            declared.combined_iops.map(|iops| iops.to_string()),
-            profile(volume.profile),
-            None,
-        ];
-        let owner = if self.level().info().is_instance { "instance" } else { "pool" };
-        let each = |(what, words): (&str, [Option<String>; 4])| {
-            let words = words.into_iter().flatten().collect::<Vec<_>>().join(", ");
-            (!words.is_empty()).then(|| format!("{what} {words}"))
-        };
-        let all: Vec<String> =
-            [(owner, of_pool), ("volume", of_volume)].into_iter().filter_map(each).collect();
-        (!all.is_empty()).then(|| all.join("; "))
+        let throughput = settings.throughput.map(|rate| rate.to_string());
+        let profile = settings.profile.map(|profile| format!("profile {profile}"));
+        joined([manual, throughput, iops, profile], ", ")
+    }
+
+    /// The part of [`settings`](Self::settings) that each volume has.
+    pub fn volume_settings(&self) -> Option<String> {
+        let settings = &self.volume.settings;
+        let declared = &settings.declared.total;
+        let throughput = settings.throughput.or(declared.combined).map(|rate| rate.to_string());
+        let iops = declared.combined_iops.map(|iops| iops.to_string());
+        let profile = settings.profile.map(|profile| format!("profile {profile}"));
+        joined([throughput, iops, profile], ", ")
     }
 
     /// The bound with the highest use, which is why the choice is not smaller. Excludes settings, which follow from the
@@ -287,6 +290,12 @@ impl Evidence {
             Self::Limits => "documented limits",
         }
     }
+}
+
+/// The words that there are; `None` without any.
+fn joined<const N: usize>(words: [Option<String>; N], between: &str) -> Option<String> {
+    let words: Vec<String> = words.into_iter().flatten().collect();
+    (!words.is_empty()).then(|| words.join(between))
 }
 
 /// The load that uses the whole ceiling, if `needed` uses `used` of it; rounded down.

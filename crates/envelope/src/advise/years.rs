@@ -23,9 +23,7 @@ pub struct Year {
 impl Choice {
     /// Now and each of the next `years`, where the growth of `workload` is that of a year.
     pub fn years(&self, workload: &Workload, catalog: &Catalog, years: u32) -> Result<Vec<Year>, Refusal> {
-        if !(1..=YEARS_MAX).contains(&years) {
-            return Err(Refusal::new(format!("{years} years"), format!("1 to {YEARS_MAX}"), OWN));
-        }
+        check(years)?;
         let own = Catalog {
             levels: vec![self.level()],
             large: Some(self.volume.settings.large),
@@ -35,18 +33,22 @@ impl Choice {
         let mut now = Workload { growth_percent: 0, ..workload.clone() };
         let mut all = Vec::new();
         for year in 0..=years {
-            let missed = |one: &&Constraint| !one.used.fits() && one.kind != Bound::Smallest;
-            let again = self.reassess(&now, catalog)?;
             all.push(Year {
                 year,
                 data: now.capacity,
                 smallest: advise(&now, &own)?.options.into_iter().next(),
-                outgrown: again.constraints.iter().filter(missed).max_by_key(|one| one.used).cloned(),
+                outgrown: self.outgrown(&now, catalog)?,
             });
-            let grown = Workload { growth_percent: workload.growth_percent, ..now };
-            now = Workload { capacity: grown.planned(), growth_percent: 0, ..grown };
+            now = grown(&now, workload.growth_percent);
         }
         Ok(all)
+    }
+
+    /// The bound that the choice misses most for a later need; `None` if it carries it.
+    pub(super) fn outgrown(&self, now: &Workload, catalog: &Catalog) -> Result<Option<Constraint>, Refusal> {
+        let missed = |one: &Constraint| !one.used.fits() && one.kind != Bound::Smallest;
+        let again = self.reassess(now, catalog)?;
+        Ok(again.constraints.into_iter().filter(missed).max_by_key(|one| one.used))
     }
 
     /// The profiles of the catalog that change this level: others would be refused for it.
@@ -55,6 +57,19 @@ impl Choice {
             |profile: &&crate::Profile| profile.info().levels.iter().any(|(level, _)| *level == self.level());
         catalog.profiles.iter().filter(has_level).copied().collect()
     }
+}
+
+pub(super) fn check(years: u32) -> Result<(), Refusal> {
+    if (1..=YEARS_MAX).contains(&years) {
+        return Ok(());
+    }
+    Err(Refusal::new(format!("{years} years"), format!("1 to {YEARS_MAX}"), OWN))
+}
+
+/// The need a year later, without further growth.
+pub(super) fn grown(now: &Workload, growth_percent: u32) -> Workload {
+    let later = Workload { growth_percent, ..now.clone() };
+    Workload { capacity: later.planned(), growth_percent: 0, ..later }
 }
 
 #[cfg(test)]

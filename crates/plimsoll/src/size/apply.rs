@@ -10,7 +10,7 @@ use envelope::{Choice, PlanOption};
 use serde::Serialize;
 
 use super::answer;
-use super::plan::{Planned, names, total};
+use super::plan::Planned;
 use super::question::{Asked, HiddenQuestion, SizingRequest};
 use super::{Nothing, OptionArg};
 use crate::form::{Form, json};
@@ -132,7 +132,7 @@ impl Wanted {
                 let mounts: BTreeMap<String, String> = option.volumes().iter().map(mount).collect();
                 Ok(Self {
                     pools: of_option(option, &planned, args),
-                    about: format!("{}. {}", names(option), total(option)),
+                    about: format!("{}. Total: {}", option.name(), option.total()),
                     mount_options: mounts.values().next().cloned().unwrap_or_default(),
                     mounts,
                 })

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use envelope::{Catalog, Choice, Plan, PlanOption, PlannedPool, Workload, size, size_to_buy};
+use envelope::{Catalog, Plan, PlanOption, PlannedPool, Workload, size, size_to_buy};
 use serde::Serialize;
 
 use super::answer::{JsonChoice, carries, of_stream, times};
@@ -88,11 +88,11 @@ impl Planned {
         if all {
             text.push_str(&self.left_out(columns));
         }
-        text.push_str(&format!("\nOption {number}: {}\n", names(option)));
+        text.push_str(&format!("\nOption {number}: {}\n", option.name()));
         text.push_str(&pools(option).fit(columns));
         text.push('\n');
         text.push_str(&self.volumes(option).fit(columns));
-        text.push_str(&format!("\n{}\n", total(option)));
+        text.push_str(&format!("\nTotal: {}\n", option.total()));
         let more = if all { "" } else { "\"--all\" lists every option; " };
         let next = format!(
             "With the same file: {more}\"explain\" shows the arithmetic, \"apply --name POOL\" creates it."
@@ -129,7 +129,7 @@ impl Planned {
             let pools: Vec<String> =
                 option.pools.iter().map(|pool| times(pool.count, &size_to_buy(pool.pool.size))).collect();
             let cells =
-                [format!("{number}"), names(option), size_to_buy(option.capacity()), pools.join(", ")];
+                [format!("{number}"), option.name(), size_to_buy(option.capacity()), pools.join(", ")];
             let cost = option.cost.as_ref().map_or_else(|| "no price".to_owned(), ToString::to_string);
             table.row(cells.into_iter().chain(priced.then_some(cost)));
         }
@@ -147,7 +147,7 @@ impl Planned {
             table.row([
                 self.name(volume.workload).to_owned(),
                 times(choice.volumes(), &size_to_buy(choice.volume.size)),
-                set(choice),
+                choice.volume_settings().unwrap_or_else(|| "-".to_owned()),
                 carried.map_or_else(String::new, |(rate, iops)| carries(rate, iops, workload)),
                 choice.at_peak(workload).map_or_else(String::new, |used| used.to_string()),
                 choice.binding().map_or_else(String::new, |bound| bound.kind.name().to_owned()),
@@ -201,52 +201,22 @@ impl Planned {
     }
 }
 
-/// The settings of the volume alone; those of a shared pool stand with the pool.
-fn set(choice: &Choice) -> String {
-    let settings = choice.settings().unwrap_or_default();
-    let of_volume = settings.split("; ").find(|part| part.starts_with("volume "));
-    of_volume.map_or_else(|| "-".to_owned(), |part| part.trim_start_matches("volume ").to_owned())
-}
-
-pub(super) fn names(option: &PlanOption) -> String {
-    option.levels().iter().map(|level| level.name()).collect::<Vec<_>>().join(" and ")
-}
-
 fn pools(option: &PlanOption) -> Table {
     let mut heads = vec!["POOL", "SIZE", "SET", ">VOLUMES"];
     heads.extend(option.cost.as_ref().map(|_| ">A MONTH"));
     let mut table = Table::new(&heads).folding(&["SET"]);
     for pool in &option.pools {
-        let choice = pool.volumes.first().map(|volume| &volume.choice);
-        let settings = choice.and_then(Choice::settings).unwrap_or_default();
-        let of_pool = settings.split("; ").find(|part| !part.starts_with("volume ")).unwrap_or_default();
-        let volumes: u32 = pool.volumes.iter().map(|volume| volume.choice.volumes()).sum();
-        let of_pool = of_pool.trim_start_matches("pool ").trim_start_matches("instance ");
         let cells = [
             pool.pool.level.name().to_owned(),
             times(pool.count, &size_to_buy(pool.pool.size)),
-            if of_pool.is_empty() { "-".to_owned() } else { of_pool.to_owned() },
-            volumes.to_string(),
+            pool.settings().unwrap_or_else(|| "-".to_owned()),
+            pool.volume_count().to_string(),
         ];
         let cost =
             option.cost.as_ref().map(|_| pool.cost.as_ref().map_or(String::new(), ToString::to_string));
         table.row(cells.into_iter().chain(cost));
     }
     table
-}
-
-/// The sums of an option in a line.
-pub(super) fn total(option: &PlanOption) -> String {
-    let volumes: u32 = option.volumes().iter().map(|volume| volume.choice.volumes()).sum();
-    let cost = option.cost.as_ref().map_or_else(String::new, |cost| format!(", {cost} a month"));
-    let pools = option.pool_count();
-    let plural = |count: u32| if count == 1 { "" } else { "s" };
-    format!(
-        "Total: {} in {pools} pool{}, {volumes} volume{}{cost}",
-        size_to_buy(option.capacity()),
-        plural(pools),
-        plural(volumes)
-    )
 }
 
 /// The plan, for programs.

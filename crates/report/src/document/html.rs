@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::content::{Report, Section};
+use super::content::{Lead, Report, Section};
 use super::facts::Fact;
 use super::plot::Plot;
 use super::plot::svg::{COLOR_STYLE, HATCHES, PLOT_STYLE, escape};
@@ -76,26 +76,24 @@ fn report_html(report: &Report, prefix: &str) -> String {
 
 /// The first screen: result, limit, doubts in one line each, and a plot.
 fn lead(report: &Report) -> String {
-    let mut text = String::from("<div class=\"lead\">\n");
-    if let Some(verdict) = &report.verdict {
-        let class = if verdict.is_met { "pass" } else { "fail" };
-        let _ = writeln!(text, "<p class=\"verdict {class}\">{}</p>", escape(&verdict.summary));
-        let points: String =
-            verdict.points.iter().map(|line| format!("<li>{}</li>\n", escape(line))).collect();
-        text.push_str(&folded(
-            "Asked and delivered",
-            verdict.points.len() < 6,
-            format!("<ul>\n{points}</ul>\n"),
-        ));
-    }
-    let lines = [("result", &report.lead.result), ("limit", &report.lead.limit)];
-    for (class, line) in lines.into_iter().filter(|(_, line)| !line.is_empty()) {
+    let Some(verdict) = &report.verdict else { return in_short("", &report.lead, &report.stamps) };
+    let class = if verdict.is_met { "pass" } else { "fail" };
+    let mut text = format!("<p class=\"verdict {class}\">{}</p>\n", escape(&verdict.summary));
+    let points: String = verdict.points.iter().map(|line| format!("<li>{}</li>\n", escape(line))).collect();
+    text.push_str(&folded("Asked and delivered", verdict.points.len() < 6, format!("<ul>\n{points}</ul>\n")));
+    in_short(&text, &report.lead, &report.stamps)
+}
+
+/// The lead of a page, after `before`.
+pub(super) fn in_short(before: &str, lead: &Lead, stamps: &[String]) -> String {
+    let mut text = format!("<div class=\"lead\">\n{before}");
+    let lines = [("result", &lead.result), ("limit", &lead.limit)].into_iter();
+    let lines = lines.chain(stamps.iter().map(|stamp| ("stamp", stamp)));
+    for (class, line) in lines.filter(|(_, line)| !line.is_empty()) {
+        // Writing to a string does not fail.
         let _ = writeln!(text, "<p class=\"{class}\">{}</p>", escape(line));
     }
-    for stamp in &report.stamps {
-        let _ = writeln!(text, "<p class=\"stamp\">{}</p>", escape(stamp));
-    }
-    text.push_str(&report.lead.plot.as_ref().map_or_else(String::new, plot));
+    text.push_str(&lead.plot.as_ref().map_or_else(String::new, plot));
     text.push_str("</div>\n");
     text
 }
@@ -160,7 +158,7 @@ fn summary(section: &Section) -> String {
     format!("Latencies, set-up{doubts}, sources, server, each second")
 }
 
-fn folded_list(class: &str, title: &str, lines: &[String]) -> String {
+pub(super) fn folded_list(class: &str, title: &str, lines: &[String]) -> String {
     if lines.is_empty() {
         return String::new();
     }

@@ -1,13 +1,16 @@
 //! A plan for several workloads: a volume for each, in pools that they share where the level allows.
 
 mod shared;
+mod years;
 
 use std::collections::BTreeSet;
 
-use super::{Catalog, Choice, Cost, SkippedLevel, Workload, advise};
+use super::{Catalog, Choice, Cost, SkippedLevel, Workload, advise, size_to_buy};
 use crate::source::OWN;
 use crate::{Bytes, Level, Pool, Provider, Refusal};
 use serde::Serialize;
+
+pub use years::PlanYear;
 
 /// A plan: options for all workloads together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -148,9 +151,14 @@ fn mixed(members: &[Member<'_>], catalog: &Catalog) -> Result<Vec<PlanOption>, R
 
 /// The catalog with one level, and with the profiles that change it.
 fn restricted(catalog: &Catalog, level: Level) -> Catalog {
-    let changes = |profile: &&crate::Profile| profile.info().levels.iter().any(|(one, _)| *one == level);
+    restricted_to(catalog, vec![level])
+}
+
+fn restricted_to(catalog: &Catalog, levels: Vec<Level>) -> Catalog {
+    let changes =
+        |profile: &&crate::Profile| profile.info().levels.iter().any(|(one, _)| levels.contains(one));
     let profiles = catalog.profiles.iter().filter(changes).copied().collect();
-    Catalog { levels: vec![level], profiles, ..catalog.clone() }
+    Catalog { levels, profiles, ..catalog.clone() }
 }
 
 /// The cost, then the capacity, then the number of pools.
@@ -213,6 +221,24 @@ impl PlanOption {
         levels.into_iter().collect()
     }
 
+    /// The names of the levels.
+    pub fn name(&self) -> String {
+        self.levels().iter().map(|level| level.name()).collect::<Vec<_>>().join(" and ")
+    }
+
+    /// `3 TiB in 1 pool, 2 volumes, 614.40 EUR a month`.
+    pub fn total(&self) -> String {
+        let counted = |count: u32, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+        let volumes = self.pools.iter().map(PlannedPool::volume_count).sum();
+        let cost = self.cost.as_ref().map_or_else(String::new, |cost| format!(", {cost} a month"));
+        let capacity = size_to_buy(self.capacity());
+        format!(
+            "{capacity} in {}, {}{cost}",
+            counted(self.pool_count(), "pool"),
+            counted(volumes, "volume")
+        )
+    }
+
     /// The volumes of all workloads, in the order of the workloads.
     pub fn volumes(&self) -> Vec<&PlannedVolume> {
         let mut all: Vec<&PlannedVolume> = self.pools.iter().flat_map(|pool| &pool.volumes).collect();
@@ -233,6 +259,16 @@ impl PlannedPool {
 
     fn capacity(&self) -> Bytes {
         Bytes(self.pool.size.0.saturating_mul(u64::from(self.count)))
+    }
+
+    /// Number of volumes of all workloads in all pools of this kind.
+    pub fn volume_count(&self) -> u32 {
+        self.volumes.iter().map(|volume| volume.choice.volumes()).sum()
+    }
+
+    /// Settings of each pool besides its size; `None` without any.
+    pub fn settings(&self) -> Option<String> {
+        self.volumes.first()?.choice.pool_settings()
     }
 }
 

@@ -84,3 +84,21 @@ fn cheapest_plan_mixes_levels_of_a_provider() {
     let sum: u64 = plan.options[0].pools.iter().map(|pool| pool.cost.as_ref().unwrap().millionths).sum();
     assert_eq!(plan.options[0].cost.as_ref().unwrap().millionths, sum);
 }
+
+#[test]
+fn plan_is_outgrown_by_the_workload_that_grows() {
+    let mut workloads = [named("home", 3, 500), named("db", 2, 2_000)];
+    workloads[0].1.growth_percent = 50;
+    let catalog = Catalog { large: Some(false), ..Catalog::of([Level::AnfPremium]) };
+    let option = plan(&workloads, &catalog).unwrap().options.remove(0);
+    let years = option.years(&workloads, &catalog, 2).unwrap();
+    let data: Vec<Bytes> = years.iter().map(|year| year.data).collect();
+    assert_eq!(data, [Bytes::tib(5), Bytes(6656 << 30), Bytes(8960 << 30)]);
+    let outgrown: Vec<Option<usize>> =
+        years.iter().map(|year| year.outgrown.as_ref().map(|(workload, _)| *workload)).collect();
+    assert_eq!(outgrown, [None, None, Some(0)]);
+    let needs: Vec<Bytes> = years.iter().map(|year| year.smallest.as_ref().unwrap().capacity()).collect();
+    assert_eq!(needs[1], option.capacity(), "it is sized for year 1");
+    assert!(needs[0] < needs[1] && needs[1] < needs[2], "{needs:?}");
+    assert!(option.years(&workloads, &catalog, 0).unwrap_err().to_string().contains("1 to 20"));
+}

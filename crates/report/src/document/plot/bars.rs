@@ -3,23 +3,30 @@
 use super::chart::{Axis, Bars, Ceiling, Part, Stack};
 use super::lines::{self, HEIGHT, LEFT, RIGHT, Sign};
 use super::scale::Scale;
-use super::svg::{Anchor, Svg, WIDTH};
+use super::svg::{Anchor, LETTER_WIDTH, Svg, WIDTH, truncated};
 use crate::document::table::Value;
 
 const BOTTOM: f64 = 34.0;
 const BAR_MAX: f64 = 42.0;
+const FIGURE_HEIGHT: f64 = 10.0;
 /// Narrower bars have no figure above them.
 const BAR_WITH_TOTAL: f64 = 26.0;
 
+/// Letters of a name that stands upright.
+const UPRIGHT_LETTERS: usize = 24;
+
 pub(super) fn draw(chart: &Bars) -> Svg {
-    let mut svg = Svg::new(HEIGHT);
+    let room = (WIDTH - RIGHT - LEFT) / chart.groups.len().max(1) as f64;
+    let longest = chart.groups.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+    let is_upright = LETTER_WIDTH * (longest + 1) as f64 > room;
+    let below = if is_upright { LETTER_WIDTH * longest.min(UPRIGHT_LETTERS) as f64 } else { 0.0 };
+    let mut svg = Svg::new(HEIGHT + below);
     let top = lines::legend(&mut svg, &legend_names(chart)) + 14.0;
     let totals =
         (0..chart.groups.len()).flat_map(|group| chart.stacks.iter().map(move |stack| total(stack, group)));
     let ceilings = chart.ceilings.iter().flat_map(|one| one.values.iter().flatten().copied());
     let scale = Scale::new(&Axis::new(""), totals.flatten().chain(ceilings), (HEIGHT - BOTTOM, top));
     lines::vertical_axis(&mut svg, &scale, &chart.unit);
-    let room = (WIDTH - RIGHT - LEFT) / chart.groups.len().max(1) as f64;
     let bar = (room * 0.84 / chart.stacks.len().max(1) as f64).min(BAR_MAX);
     let mut figures = Vec::new();
     for (group, name) in chart.groups.iter().enumerate() {
@@ -29,18 +36,34 @@ pub(super) fn draw(chart: &Bars) -> Svg {
             let x = first + bar * index as f64;
             stacked_bar(&mut svg, stack, group, (x, bar), &scale, name);
             let figure = total(stack, group).filter(|_| chart.totals && bar >= BAR_WITH_TOTAL);
-            figures.extend(figure.map(|figure| (x + bar / 2.0, figure)));
+            let above = figure.map(|figure| (x + bar / 2.0, place_above(chart, group, figure, &scale), figure));
+            figures.extend(above);
         }
-        svg.text("tick", (middle, HEIGHT - BOTTOM + 17.0), Anchor::Middle, name);
+        group_name(&mut svg, name, middle, is_upright);
     }
     svg.line("axis", (LEFT, HEIGHT - BOTTOM), (WIDTH - RIGHT, HEIGHT - BOTTOM));
     chart.ceilings.iter().for_each(|one| ceiling(&mut svg, one, room, &scale));
-    // Above the lines, which would strike them out.
-    for (middle, figure) in figures {
-        let above = (middle, scale.place(figure) - 5.0);
-        svg.text("figure", above, Anchor::Middle, &short_figure(figure));
+    for (middle, above, figure) in figures {
+        svg.text("figure", (middle, above), Anchor::Middle, &short_figure(figure));
     }
     svg
+}
+
+fn group_name(svg: &mut Svg, name: &str, middle: f64, is_upright: bool) {
+    let edge = HEIGHT - BOTTOM;
+    if is_upright {
+        svg.upright("tick", (middle + 4.0, edge + 8.0), Anchor::End, &truncated(name, UPRIGHT_LETTERS));
+    } else {
+        svg.text("tick", (middle, edge + 17.0), Anchor::Middle, name);
+    }
+}
+
+/// The place of a figure above its bar, or above a limit that would strike it out.
+fn place_above(chart: &Bars, group: usize, figure: f64, scale: &Scale) -> f64 {
+    let above = scale.place(figure) - 5.0;
+    let limits = chart.ceilings.iter().filter_map(|one| one.values.get(group).copied().flatten());
+    let struck = limits.map(|limit| scale.place(limit)).filter(|y| (above - FIGURE_HEIGHT..above + 3.0).contains(y));
+    struck.fold(above, |above, y| above.min(y - 4.0))
 }
 
 /// A line over each run of groups with the same limit.
@@ -110,6 +133,38 @@ mod tests {
     fn bar_figures_are_short() {
         let shown = [1_350_000.0, 380_000.0, 12_761.0, 5_237.0, 840.0, 7.25].map(short_figure);
         assert_eq!(shown, ["1.35M", "380k", "12.8k", "5.24k", "840", "7.25"]);
+    }
+
+    #[test]
+    fn names_without_room_stand_upright_below_the_plot() {
+        let named = |groups: &[&str]| {
+            let values = vec![Some(1.0); groups.len()];
+            let part = Part { name: "peak".to_owned(), color: 1, values };
+            let groups = groups.iter().map(|&name| name.to_owned()).collect();
+            draw(&Bars { groups, stacks: vec![Stack { published: false, parts: vec![part] }], ..Bars::default() })
+                .finish("")
+        };
+        assert!(!named(&["home", "db"]).contains("rotate(-90)\">home"));
+        let crowded = named(&["a workload with a rather long name"; 12]);
+        assert_eq!(crowded.matches("rotate(-90)\">a workload with a rathe…</text>").count(), 12, "{crowded}");
+        let height: f64 = crowded.split("viewBox=\"0 0 840 ").nth(1).unwrap().split('"').next().unwrap().parse().unwrap();
+        assert!(height > HEIGHT + 24.0 * 6.0);
+    }
+
+    #[test]
+    fn figure_stands_above_a_limit_that_would_strike_it() {
+        let part = Part { name: "total".to_owned(), color: 0, values: vec![Some(96.0), Some(40.0)] };
+        let ceiling = Ceiling { name: "limit".to_owned(), values: vec![Some(100.0), Some(100.0)] };
+        let chart = Bars {
+            groups: vec!["a".to_owned(), "b".to_owned()],
+            stacks: vec![Stack { published: false, parts: vec![part] }],
+            ceilings: vec![ceiling],
+            ..Bars::default()
+        };
+        let scale = Scale::new(&Axis::new(""), [100.0].into_iter(), (200.0, 0.0));
+        let limit = scale.place(100.0);
+        assert!(place_above(&chart, 0, 96.0, &scale) < limit);
+        assert_eq!(place_above(&chart, 1, 40.0, &scale), scale.place(40.0) - 5.0);
     }
 
     #[test]

@@ -1,20 +1,20 @@
 //! A map of cells: higher values are darker.
 
 use super::chart::{Heatmap, Spot};
-use super::svg::{Anchor, LETTER_WIDTH, Svg, WIDTH};
+use super::svg::{Anchor, LETTER_WIDTH, Svg, WIDTH, truncated};
 use crate::document::table::Value;
 
 const LEFT: (f64, f64) = (90.0, 260.0);
 const TOP: f64 = 26.0;
 const ROW: f64 = 38.0;
 /// Minimum and maximum opacity, which keep letters readable on a light and on a dark page.
-const SHADES: (f64, f64) = (0.06, 0.62);
+pub(super) const SHADES: (f64, f64) = (0.06, 0.5);
 
 pub(super) fn draw(chart: &Heatmap) -> Svg {
     let mut svg = Svg::new(TOP + ROW * chart.rows.len() as f64 + 6.0);
     let longest = chart.rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     let left = (20.0 + LETTER_WIDTH * longest as f64).clamp(LEFT.0, LEFT.1);
-    let letters = ((left - 20.0) / LETTER_WIDTH).floor();
+    let letters = ((left - 20.0) / LETTER_WIDTH) as usize;
     let width = (WIDTH - left) / chart.columns.len().max(1) as f64;
     for (index, column) in chart.columns.iter().enumerate() {
         let middle = left + width * (index as f64 + 0.5);
@@ -24,7 +24,7 @@ pub(super) fn draw(chart: &Heatmap) -> Svg {
     let max = values.map(|spot| if let Spot::Value(value) = spot { *value } else { 0.0 }).fold(0.0, f64::max);
     for (row, (name, spots)) in chart.rows.iter().enumerate() {
         let y = TOP + ROW * row as f64;
-        svg.text("", (left - 10.0, y + ROW / 2.0 + 4.0), Anchor::End, &truncate_name(name, letters));
+        svg.text("", (left - 10.0, y + ROW / 2.0 + 4.0), Anchor::End, &truncated(name, letters));
         for (index, spot) in spots.iter().enumerate() {
             let x = left + width * index as f64;
             let middle = (x + width / 2.0, y + ROW / 2.0 + 4.0);
@@ -43,14 +43,6 @@ pub(super) fn draw(chart: &Heatmap) -> Svg {
     svg
 }
 
-fn truncate_name(name: &str, letters: f64) -> String {
-    if name.chars().count() as f64 <= letters {
-        return name.to_owned();
-    }
-    let whole = (0..name.len()).take_while(|&count| (count as f64) < letters - 1.0).count();
-    name.chars().take(whole).chain(['…']).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -63,7 +55,5 @@ mod tests {
         assert_eq!(drawn.matches("<rect").count(), 1);
         assert!(drawn.contains(">50.0</text>") && drawn.matches(">–</text>").count() == 1, "{drawn}");
         assert!(drawn.contains("x…</text>") && !drawn.contains(&"x".repeat(40)), "{drawn}");
-        assert_eq!(truncate_name("short", 5.0), "short");
-        assert_eq!(truncate_name("shorter", 5.0), "shor…");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::chart::{Area, Line, Lines, Mark};
 use super::scale::Scale;
-use super::svg::{Anchor, LETTER_WIDTH, Svg, WIDTH};
+use super::svg::{Anchor, LETTER_WIDTH, Svg, WIDTH, wrapped};
 use crate::document::table::Value;
 
 pub(super) const HEIGHT: f64 = 310.0;
@@ -10,6 +10,8 @@ pub(super) const LEFT: f64 = 84.0;
 pub(super) const RIGHT: f64 = 24.0;
 const BOTTOM: f64 = 48.0;
 const LEGEND_LINE: f64 = 20.0;
+/// From the sign of a legend's entry to its name.
+const SIGN: f64 = 28.0;
 /// More marks would hide the line.
 const MARKS_MAX: usize = 40;
 
@@ -125,7 +127,7 @@ pub(super) fn vertical_axis(svg: &mut Svg, scale: &Scale, label: &str) {
     let ends = scale.ticks.first().zip(scale.ticks.last());
     let middle = ends.map_or(0.0, |(first, last)| (scale.place(first.0) + scale.place(last.0)) / 2.0);
     // As far left as it fits: ticks of a million end near it.
-    svg.upright((10.5, middle), label);
+    svg.upright("", (12.5, middle), Anchor::Middle, label);
 }
 
 /// The names are in the legend, which has free space.
@@ -146,8 +148,11 @@ pub(super) fn legend_entries<'a>(
 /// Draws names with their signs, in rows at the top. Returns the lower edge of the legend.
 pub(super) fn legend(svg: &mut Svg, names: &[(Sign, &str)]) -> f64 {
     let (mut x, mut y) = (LEFT, 14.0);
+    let letters = ((WIDTH - LEFT - SIGN - 2.0) / LETTER_WIDTH) as usize;
     for (sign, name) in names.iter().filter(|(_, name)| !name.is_empty()) {
-        let width = 42.0 + LETTER_WIDTH * name.chars().count() as f64;
+        let lines = wrapped(name, letters);
+        let longest = lines.iter().map(|line| line.chars().count()).max().unwrap_or(0);
+        let width = 14.0 + SIGN + LETTER_WIDTH * longest as f64;
         if x > LEFT && x + width > WIDTH {
             (x, y) = (LEFT, y + LEGEND_LINE);
         }
@@ -161,7 +166,10 @@ pub(super) fn legend(svg: &mut Svg, names: &[(Sign, &str)]) -> f64 {
             Sign::Mark(class, color) => svg.mark(class, *color, middle, ""),
             Sign::Box(class) => svg.rect(class, (x, y - 10.0), (22.0, 11.0), ""),
         }
-        svg.text("tick", (x + 28.0, y), Anchor::Start, name);
+        for (index, line) in lines.iter().enumerate() {
+            y += if index > 0 { LEGEND_LINE } else { 0.0 };
+            svg.text("tick", (x + SIGN, y), Anchor::Start, line);
+        }
         x += width;
     }
     y + 6.0

@@ -58,6 +58,40 @@ fn with_light_colors(style: &str) -> String {
 mod tests {
     use super::*;
 
+    /// The relative luminance of a color (WCAG 2.2).
+    fn luminance(color: [f64; 3]) -> f64 {
+        let linear = |part: f64| {
+            let part = part / 255.0;
+            if part <= 0.04045 { part / 12.92 } else { ((part + 0.055) / 1.055).powf(2.4) }
+        };
+        0.2126 * linear(color[0]) + 0.7152 * linear(color[1]) + 0.0722 * linear(color[2])
+    }
+
+    fn contrast(one: [f64; 3], other: [f64; 3]) -> f64 {
+        let (one, other) = (luminance(one) + 0.05, luminance(other) + 0.05);
+        one.max(other) / one.min(other)
+    }
+
+    #[test]
+    fn text_has_contrast_on_light_and_dark_pages() {
+        for scheme in svg::COLOR_STYLE.split("@media") {
+            let color = |name: &str| {
+                let (_, hex) = scheme.split_once(&format!("--{name}: #")).unwrap_or_else(|| panic!("{name}"));
+                [0, 2, 4].map(|at| f64::from(u8::from_str_radix(&hex[at..at + 2], 16).unwrap()))
+            };
+            let pairs = ["ink", "soft", "warn", "pass", "c0"].into_iter().flat_map(|text| {
+                ["paper", "raised"].map(|ground| (text, ground))
+            });
+            for (text, ground) in pairs.chain([("warn", "warned"), ("ink", "warned"), ("soft", "warned")]) {
+                let found = contrast(color(text), color(ground));
+                assert!(found >= 4.5, "{text} on {ground}: {found:.2}");
+            }
+            let (full, paper) = (color("c0"), color("paper"));
+            let darkest = [0, 1, 2].map(|at| paper[at] + (full[at] - paper[at]) * heatmap::SHADES.1);
+            assert!(contrast(color("ink"), darkest) >= 4.5, "figures of heat maps");
+        }
+    }
+
     #[test]
     fn picture_needs_no_page() {
         let part = Part { name: "read".to_owned(), color: 1, values: vec![Some(5.0)] };

@@ -25,6 +25,16 @@ pub(super) enum Anchor {
     End,
 }
 
+impl Anchor {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Middle => "middle",
+            Self::End => "end",
+        }
+    }
+}
+
 impl Svg {
     pub(super) fn new(height: f64) -> Self {
         Self { body: String::new(), height }
@@ -65,11 +75,7 @@ impl Svg {
     }
 
     pub(super) fn text(&mut self, class: &str, at: (f64, f64), anchor: Anchor, text: &str) {
-        let anchor = match anchor {
-            Anchor::Start => "start",
-            Anchor::Middle => "middle",
-            Anchor::End => "end",
-        };
+        let anchor = anchor.name();
         self.add(format_args!(
             "<text class=\"{class}\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{}</text>",
             at.0,
@@ -78,9 +84,11 @@ impl Svg {
         ));
     }
 
-    pub(super) fn upright(&mut self, at: (f64, f64), text: &str) {
+    /// Reads upward.
+    pub(super) fn upright(&mut self, class: &str, at: (f64, f64), anchor: Anchor, text: &str) {
+        let anchor = anchor.name();
         self.add(format_args!(
-            "<text text-anchor=\"middle\" transform=\"translate({:.1} {:.1}) rotate(-90)\">{}</text>",
+            "<text class=\"{class}\" text-anchor=\"{anchor}\" transform=\"translate({:.1} {:.1}) rotate(-90)\">{}</text>",
             at.0,
             at.1,
             escape(text)
@@ -121,6 +129,30 @@ fn tip_element(tip: &str) -> String {
     if tip.is_empty() { String::new() } else { format!("<title>{}</title>", escape(tip)) }
 }
 
+/// At most this many letters of a name.
+pub(super) fn truncated(name: &str, letters: usize) -> String {
+    if name.chars().count() <= letters {
+        return name.to_owned();
+    }
+    name.chars().take(letters.saturating_sub(1)).chain(['…']).collect()
+}
+
+/// Words in lines of at most this many letters.
+pub(super) fn wrapped(text: &str, letters: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        let word = truncated(word, letters);
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= letters => {
+                line.push(' ');
+                line.push_str(&word);
+            }
+            _ => lines.push(word),
+        }
+    }
+    lines
+}
+
 /// Makes text safe in HTML and SVG, in attributes too.
 pub(crate) fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
@@ -143,6 +175,14 @@ pub(crate) fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_are_truncated_and_lines_are_wrapped_at_words() {
+        assert_eq!(truncated("short", 5), "short");
+        assert_eq!(truncated("shorter", 5), "shor…");
+        assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrapped("a-very-long-name of it", 6), ["a-ver…", "of it"]);
+    }
 
     #[test]
     fn escaped_text_is_never_markup() {

@@ -1,123 +1,113 @@
-//! The advice for a workload, as a page in the style of the reports.
+//! The advice for a workload or a plan, as a page in the style of the reports.
+//!
+//! Both pages begin with the recommendation and one plot. Options with their costs and the years follow. All else is folded.
 
+mod bounds;
 mod options;
+mod plan;
 mod plot;
 mod question;
+mod years;
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 
-use envelope::{Advice, Catalog, Choice, Constraint, Recommendation};
+use envelope::{Advice, Catalog, Choice, Workload, Year};
 
-use super::html::{details, facts, list, page, plot as figure, table};
+use super::content::Lead;
+use super::html::{details, facts, folded_list, in_short, list, page, plot as figure, table};
 use super::plot::svg::escape;
-use super::table::{Table, Value};
+use super::table::Table;
 
-/// A self-contained page with the advice: the workload, the options, and the details of option `chosen`,
-/// counted from 0. Readers can expand the other options, and choices that do not fit. `catalog` must be that
-/// of the advice.
-pub fn html(advice: &Advice, catalog: &Catalog, chosen: usize) -> String {
-    let workload = &advice.workload;
-    let title = question::title(workload);
-    let mut text = format!("<main class=\"broad\">\n<h1>{}</h1>\n", escape(&title));
-    if advice.options.is_empty() {
-        text.push_str("<p class=\"stamp\">No option carries this load.</p>\n");
-    }
-    text.push_str(&facts(&question::facts(workload, catalog)));
-    text.push_str(&question::load(workload).as_ref().map_or_else(String::new, table));
-    text.push_str("<section>\n<h2>Options</h2>\n");
-    for one in options::tables(advice, chosen) {
-        text.push_str(&table(&one));
-    }
-    let all: String = options::all(advice, chosen).iter().map(table).collect();
-    text.push_str(&details(&format!("All {} options, and why these lead", advice.options.len()), all));
-    text.push_str(&list("cited", "Skipped levels", &options::skipped_levels(advice)));
-    text.push_str("</section>\n");
-    let body = |choice: &Choice| body(choice, advice, catalog);
-    if let Some(choice) = advice.options.get(chosen) {
-        // Writing to a string does not fail.
-        let _ = write!(
-            text,
-            "<section>\n<h2>{}</h2>\n{}</section>\n",
-            escape(&options::title(choice, chosen)),
-            body(choice)
-        );
-    }
-    for (index, choice) in advice.options.iter().enumerate().filter(|(index, _)| *index != chosen) {
-        text.push_str(&details(&options::title(choice, index), body(choice)));
-    }
-    for miss in &advice.misses {
-        text.push_str(&details(&format!("Not enough: {}", options::kind(miss)), body(miss)));
-    }
-    text.push_str(&list("cited", "Sources", &sources(advice)));
-    text.push_str("</main>\n");
-    page(&title, &text)
+pub use plan::plan_html;
+
+/// A workload of a page, with notes about assumptions.
+#[derive(Clone, Copy)]
+pub struct Sized<'a> {
+    /// Empty for one alone.
+    pub name: &'a str,
+    pub workload: &'a Workload,
+    pub notes: &'a [String],
 }
 
-fn body(choice: &Choice, advice: &Advice, catalog: &Catalog) -> String {
-    let mut text = facts(&options::facts(choice, &advice.workload, catalog));
-    text.push_str(&plot::of(choice, &advice.workload, catalog).as_ref().map_or_else(String::new, figure));
-    text.push_str(&list("doubts", "Caveats", &choice.caveats));
-    text.push_str(&table(&constraints(choice)));
-    for (title, advice) in [("Mount options", &choice.mount.why), ("Clients", &choice.clients)] {
-        if !advice.is_empty() {
-            text.push_str(&table(&reasons(title, advice)));
-        }
+/// A self-contained page with the advice: the recommended option `chosen`, counted from 0, then all options. Readers can
+/// expand the other options, and choices that do not fit. `catalog` must be that of the advice.
+pub fn html(
+    advice: &Advice,
+    asked: Sized<'_>,
+    catalog: &Catalog,
+    chosen: usize,
+    years: Option<&[Year]>,
+) -> String {
+    let workload = &advice.workload;
+    let title = question::title(workload);
+    let choice = advice.options.get(chosen);
+    let lead = choice.or(advice.misses.first()).map_or_else(Lead::default, |choice| Lead {
+        result: options::recommendation(choice),
+        limit: options::carried(choice, workload),
+        plot: plot::of(choice, workload, catalog),
+    });
+    let none = advice.options.is_empty().then(|| "No option carries this load. The nearest choice:".to_owned());
+    let mut text = in_short("", &lead, none.as_slice());
+    text.push_str(&section("Options", &options_in_tables(advice, chosen)));
+    text.push_str(&years.map_or_else(String::new, |all| section("Years", &years::of_choice(all, workload))));
+    if let Some(choice) = choice {
+        let body = body(choice, workload, catalog, None);
+        text.push_str(&section(&options::title(choice, chosen), &body));
     }
-    text.push_str(&details("Effect of each mount option", table(&meanings(choice))));
-    text.push_str(&details("How the limits come about", table(&origins(choice))));
+    let with_plot = |choice: &Choice| {
+        let plot = plot::of(choice, workload, catalog).as_ref().map_or_else(String::new, figure);
+        body(choice, workload, catalog, Some(plot))
+    };
+    for (index, choice) in advice.options.iter().enumerate().filter(|(index, _)| *index != chosen) {
+        text.push_str(&details(&options::title(choice, index), with_plot(choice)));
+    }
+    for miss in &advice.misses {
+        text.push_str(&details(&format!("Not enough: {}", options::kind(miss)), with_plot(miss)));
+    }
+    text.push_str(&details("The workload and its assumptions", assumptions(asked, catalog)));
+    text.push_str(&folded_list("cited", "Skipped levels", &options::skipped_levels(&advice.left_out)));
+    text.push_str(&sources(advice.options.iter().chain(&advice.misses)));
+    whole(&title, &text)
+}
+
+fn whole(title: &str, body: &str) -> String {
+    page(title, &format!("<main class=\"broad\">\n<h1>{}</h1>\n{body}</main>\n", escape(title)))
+}
+
+fn section(title: &str, body: &str) -> String {
+    format!("<section>\n<h2>{}</h2>\n{body}</section>\n", escape(title))
+}
+
+fn tables(all: &[Table]) -> String {
+    all.iter().map(table).collect()
+}
+
+fn options_in_tables(advice: &Advice, chosen: usize) -> String {
+    let all = tables(&options::all(advice, chosen));
+    let summary = format!("All {} options, and why these lead", advice.options.len());
+    tables(&options::tables(advice, chosen)) + &details(&summary, all)
+}
+
+/// A choice in words, with its bounds folded. `plot` stands before the caveats.
+fn body(choice: &Choice, workload: &Workload, catalog: &Catalog, plot: Option<String>) -> String {
+    let mut text = facts(&options::facts(choice, workload, catalog));
+    text.push_str(&plot.unwrap_or_default());
+    text.push_str(&list("doubts", "Caveats", &choice.caveats));
+    text.push_str(&details("Bounds, mount options, clients", bounds::tables_of(choice)));
     text
 }
 
-fn constraints(choice: &Choice) -> Table {
-    let head = ["Bound", "Used", "Comparison, with the headroom", "Uncertainty", "Source"];
-    let mut table = Table::new("Bounds", &head);
-    for one in &choice.constraints {
-        let row = vec![
-            options::share(one.used),
-            one.formula.as_str().into(),
-            band(one),
-            one.source.as_str().into(),
-        ];
-        table.row(one.kind.name(), row);
-    }
-    options::without_empty(table)
+/// The workload in words, its loads, and the notes about what was assumed.
+fn assumptions(asked: Sized<'_>, catalog: &Catalog) -> String {
+    let mut text = facts(&question::facts(asked.workload, catalog));
+    text.push_str(&question::load(asked.workload).as_ref().map_or_else(String::new, table));
+    text + &list("", "Assumptions", asked.notes)
 }
 
-fn band(constraint: &Constraint) -> Value {
-    let Some(band) = constraint.band else { return Value::Nothing };
-    let percent = |thousandths: u32| Value::percent(f64::from(thousandths) / 1e3);
-    format!("{} to {} % of that", percent(band.low_thousandths), percent(band.high_thousandths)).into()
-}
-
-fn reasons(title: &str, advice: &[Recommendation]) -> Table {
-    let mut table = Table::new(title, &["Recommendation", "Reason", "Source"]);
-    for one in advice {
-        table.row(one.what.as_str(), vec![one.why.as_str().into(), one.source.to_string().into()]);
-    }
-    table
-}
-
-fn meanings(choice: &Choice) -> Table {
-    let mut table = Table::new("", &["Option", "Effect", "Source"]);
-    for one in choice.mount.meanings() {
-        table.row(one.what, vec![one.why.into(), one.source.to_string().into()]);
-    }
-    table
-}
-
-fn sources(advice: &Advice) -> Vec<String> {
-    let cited = advice.options.iter().chain(&advice.misses).flat_map(Choice::sources);
-    let all: BTreeSet<String> = cited.map(|source| format!("{source:#}")).collect();
-    all.into_iter().collect()
-}
-
-fn origins(choice: &Choice) -> Table {
-    let mut table = Table::new("", &["Limit", "How", "Source"]);
-    for one in &choice.origins {
-        table.row(one.what, vec![one.formula.as_str().into(), one.source.to_string().into()]);
-    }
-    table
+fn sources<'a>(choices: impl Iterator<Item = &'a Choice>) -> String {
+    let all: BTreeSet<String> =
+        choices.flat_map(Choice::sources).map(|source| format!("{source:#}")).collect();
+    folded_list("cited", "Sources", &all.into_iter().collect::<Vec<_>>())
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! Tables of the options, and each option in words.
 
 use envelope::{
-    Advice, BytesPerSecond, Catalog, Choice, Constraint, Iops, RaiseStep, Utilization, Workload, size_to_buy,
+    Advice, BytesPerSecond, Catalog, Choice, Constraint, Iops, RaiseStep, SkippedLevel, Utilization, Workload,
+    size_to_buy,
 };
 
 use super::super::facts::Fact;
@@ -10,6 +11,27 @@ use super::question::ceiling_in_mib;
 
 pub(super) fn title(choice: &Choice, index: usize) -> String {
     format!("Option {}: {}, {}", index + 1, kind(choice), pools(choice))
+}
+
+/// The recommended option in a sentence, with its cost.
+pub(super) fn recommendation(choice: &Choice) -> String {
+    let cost = choice.cost.as_ref().map_or_else(String::new, |cost| format!(": {cost} a month"));
+    format!("{}, {}{cost}.", kind(choice), pools(choice))
+}
+
+/// The share that the peak takes of the load that the choice carries, and its tightest bound.
+pub(super) fn carried(choice: &Choice, workload: &Workload) -> String {
+    let bottleneck = choice.binding().map_or_else(String::new, |one| {
+        format!("Bottleneck: {}, {} used.", one.kind.name(), one.used)
+    });
+    let Some((load, peak)) = choice.maximum_load(workload).zip(choice.at_peak(workload)) else {
+        return bottleneck;
+    };
+    format!("The peak takes {peak} of its limit: {}. {bottleneck}", load_in_words(load))
+}
+
+pub(super) fn load_in_words((rate, iops): (BytesPerSecond, Iops)) -> String {
+    format!("{} MiB/s or {} IOPS of this mix", ceiling_in_mib(rate), Value::count(iops.0))
 }
 
 pub(super) fn kind(choice: &Choice) -> String {
@@ -118,15 +140,15 @@ fn purchase_columns(choice: &Choice) -> Vec<Value> {
     words.map(Value::from).to_vec()
 }
 
-fn pools(choice: &Choice) -> String {
+pub(super) fn pools(choice: &Choice) -> String {
     format!("{} × {}", choice.pools, size_to_buy(choice.pool.size))
 }
 
-fn volumes(choice: &Choice) -> String {
+pub(super) fn volumes(choice: &Choice) -> String {
     format!("{} × {}", choice.volumes(), size_to_buy(choice.volume.size))
 }
 
-fn maximum_columns(choice: &Choice, workload: &Workload) -> [Value; 2] {
+pub(super) fn maximum_columns(choice: &Choice, workload: &Workload) -> [Value; 2] {
     let Some((rate, iops)) = choice.maximum_load(workload) else { return [Value::Nothing, Value::Nothing] };
     [ceiling_in_mib(rate), Value::count(iops.0)]
 }
@@ -144,12 +166,9 @@ fn evidence(choice: &Choice, workload: &Workload) -> Option<&'static str> {
 pub(super) fn facts(choice: &Choice, workload: &Workload, catalog: &Catalog) -> Vec<Fact> {
     let pool = if choice.level().info().is_instance { "Instances" } else { "Pools" };
     let large = if choice.volume.settings.large { ", large ones" } else { "" };
-    let shown = |(rate, iops): (BytesPerSecond, Iops)| {
-        format!("{} MiB/s or {} IOPS of this mix", ceiling_in_mib(rate), Value::count(iops.0))
-    };
-    let carries = choice.maximum_load(workload).map(shown);
+    let carries = choice.maximum_load(workload).map(load_in_words);
     let raisable = choice.raisable_load(workload);
-    let raisable = raisable.map(|load| format!("to {}, by its settings alone", shown(load)));
+    let raisable = raisable.map(|load| format!("to {}, by its settings alone", load_in_words(load)));
     let raises = choice.cost.as_ref().map_or_else(Vec::new, |_| choice.raises(workload, catalog));
     let raise = |step| {
         let raise = raises.iter().find(|raise| raise.step == step)?;
@@ -184,9 +203,9 @@ pub(super) fn facts(choice: &Choice, workload: &Workload, catalog: &Catalog) -> 
 }
 
 /// Levels with the same reason share a line.
-pub(super) fn skipped_levels(advice: &Advice) -> Vec<String> {
+pub(super) fn skipped_levels(skipped: &[SkippedLevel]) -> Vec<String> {
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
-    for one in &advice.left_out {
+    for one in skipped {
         match reasons.iter_mut().find(|(why, _)| *why == one.why) {
             Some((_, levels)) => levels.push(one.level.name()),
             None => reasons.push((&one.why, vec![one.level.name()])),
