@@ -56,7 +56,8 @@ impl Form {
         extension.is_none_or(|own| extensions.iter().any(|known| own.eq_ignore_ascii_case(known)))
     }
 
-    fn file(&self) -> Option<&Path> {
+    /// The file or directory of the result; `None` for the standard output.
+    pub(crate) fn file(&self) -> Option<&Path> {
         self.output.as_deref().filter(|path| *path != Path::new("-"))
     }
 

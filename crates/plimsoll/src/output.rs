@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, open, openat, statat};
 use rustix::io::Errno;
 use rustix::process::geteuid;
-use stable::files::{PUBLIC, create_or_truncate};
+use stable::files::{PUBLIC, PUBLIC_DIR, create_or_truncate, make_dirs};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Write;
@@ -25,6 +25,17 @@ const SAFELY: OFlags = OFlags::WRONLY
 pub(crate) fn write(path: &Path, contents: impl AsRef<[u8]>) -> anyhow::Result<()> {
     let written = create(path)?.write_all(contents.as_ref());
     written.with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Writes texts to paths below a directory, and makes the directories.
+pub(crate) fn write_files(directory: &Path, files: Vec<(String, String)>) -> anyhow::Result<()> {
+    for (name, text) in files {
+        let path = directory.join(name);
+        let parent = path.parent().unwrap_or(directory);
+        make_dirs(parent, PUBLIC_DIR).with_context(|| format!("{}", parent.display()))?;
+        write(&path, text)?;
+    }
+    Ok(())
 }
 
 /// Opens a file to be written, empty.

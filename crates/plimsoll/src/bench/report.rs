@@ -1,6 +1,5 @@
 //! `plimsoll bench report`: runs for people and for other programs.
 
-use stable::files;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -152,14 +151,7 @@ fn is_directory(path: &Path, format: Format) -> bool {
     format == Format::Csv && (is_named || path.is_dir())
 }
 
-/// Paths below the directory, with their texts.
 fn write_files(directory: &Path, files: Vec<(String, String)>) -> anyhow::Result<()> {
     ensure!(!files.is_empty(), "no point has a result, so there is no file to write");
-    for (name, text) in files {
-        let path = directory.join(name);
-        let parent = path.parent().unwrap_or(directory);
-        files::make_dirs(parent, files::PUBLIC_DIR).with_context(|| format!("{}", parent.display()))?;
-        output::write(&path, text)?;
-    }
-    Ok(())
+    output::write_files(directory, files)
 }

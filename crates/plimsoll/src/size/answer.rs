@@ -7,6 +7,7 @@ use envelope::{
     RaiseStep, Recommendation, SkippedLevel, Stream, Utilization, Workload, Year, grouped, mib, mib_within,
     size, size_to_buy,
 };
+use report::document::sizing::Years;
 use serde::Serialize;
 
 use super::question::SizingRequest;
@@ -309,37 +310,17 @@ fn details(choice: &Choice, asked: &SizingRequest) -> Facts {
 }
 
 /// The need of each year, and whether the option still carries it.
-pub(super) fn years(years: &[Year], asked: &SizingRequest, columns: Option<usize>) -> String {
-    let priced = asked.catalog.prices.is_some();
+pub(super) fn years(years: &Years, priced: bool, columns: Option<usize>) -> String {
     let mut heads = vec![">YEAR", ">DATA", "NEEDS"];
     heads.extend(priced.then_some(">A MONTH"));
     heads.push("THIS OPTION");
     let mut table = Table::new(&heads).folding(&["THIS OPTION"]);
-    for year in years {
-        let number = if year.year == 0 { "now".to_owned() } else { year.year.to_string() };
-        let needs = year.smallest.as_ref().map_or_else(
-            || "more than this level has".to_owned(),
-            |choice| times(choice.pools, &size_to_buy(choice.pool.size)),
-        );
-        let cost = year.smallest.as_ref().and_then(|choice| choice.cost.as_ref());
-        let cost = cost.map_or_else(|| "no price".to_owned(), ToString::to_string);
-        let state = year.outgrown.as_ref().map_or_else(
-            || "carries it".to_owned(),
-            |bound| format!("outgrown: {} of its {}", bound.used, bound.kind.name()),
-        );
-        let cells = [number, size(year.data), needs].into_iter().chain(priced.then_some(cost)).chain([state]);
-        table.row(cells);
+    for row in &years.rows {
+        let cells = [&row.year, &row.data, &row.needs].map(String::clone).into_iter();
+        let cost = row.cost.clone().unwrap_or_else(|| "no price".to_owned());
+        table.row(cells.chain(priced.then_some(cost)).chain([row.state.clone()]));
     }
-    let growth = asked.workload.growth_percent;
-    let verdict = match years.iter().find(|year| year.outgrown.is_some()) {
-        Some(year) if year.year == 0 => "It is outgrown now.".to_owned(),
-        Some(year) => format!("It is outgrown in year {}.", year.year),
-        None => "It is not outgrown in these years.".to_owned(),
-    };
-    format!(
-        "\nThe data grow by {growth} % a year; the load stays the same. The option is sized for year 1.\n{}{verdict}\n",
-        table.fit(columns)
-    )
+    format!("\n{}\n{}{}\n", years.growth, table.fit(columns), years.verdict)
 }
 
 /// A recommendation with its reason, and with its source if that is not this project.

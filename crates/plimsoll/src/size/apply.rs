@@ -123,8 +123,8 @@ impl Wanted {
                     mounts: BTreeMap::new(),
                 })
             }
-            Asked::Several { workloads, catalog } => {
-                let planned = Planned::new(workloads, &catalog)?;
+            Asked::Several(requests) => {
+                let planned = Planned::new(*requests)?;
                 let option = planned.option(&args.option)?;
                 let mount = |volume: &&envelope::PlannedVolume| {
                     (planned.name(volume.workload).to_owned(), volume.choice.mount.options.clone())

@@ -10,12 +10,13 @@ mod scenario;
 mod watch;
 mod words;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::{Args, Subcommand};
-use envelope::{Advice, Catalog, Choice, Year};
+use envelope::{Advice, Choice, Year};
+use report::document::sizing::{self, Sized, Years};
 
 use crate::exit::usage;
 use crate::form::Form;
@@ -64,9 +65,9 @@ enum Verb {
     /// Create the pools and volumes of an option on a running service.
     #[command(after_help = ELSEWHERE)]
     Apply(Box<apply::ApplyArgs>),
-    /// Write the workload as a scenario for "plimsoll bench run".
+    /// Write each workload as a scenario for "plimsoll bench run".
     #[command(after_help = ELSEWHERE)]
-    Scenario(Box<ScenarioArgs>),
+    Scenario(Box<scenario::ScenarioArgs>),
     /// Say how to compare options by cost, or print example prices.
     Prices(prices::PricesArgs),
 }
@@ -80,7 +81,7 @@ struct Shown {
     all: bool,
     #[command(flatten)]
     form: LongHelp<Form>,
-    /// Write a page with the envelope of each option
+    /// Write a page with the recommendation, its costs and a plot
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     #[command(flatten)]
@@ -105,14 +106,6 @@ struct ExplainArgs {
     option: OptionArg,
 }
 
-#[derive(Debug, Args)]
-struct ScenarioArgs {
-    #[command(flatten)]
-    question: HiddenQuestion,
-    #[command(flatten)]
-    form: Form,
-}
-
 /// The exit status if no option carries the workload.
 const NOTHING_FITS: u8 = 3;
 
@@ -123,16 +116,7 @@ pub(crate) fn run(args: SizeArgs) -> anyhow::Result<ExitCode> {
         Some(Verb::Explain(args)) => explain(&args),
         Some(Verb::Apply(args)) => apply::run(&args),
         Some(Verb::Prices(args)) => prices::run(&args),
-        Some(Verb::Scenario(args)) => {
-            let scenario = match args.question.0.asked()? {
-                Asked::One(asked) => scenario::of(&asked)?,
-                Asked::Several { .. } => {
-                    return Err(usage("a scenario measures one workload: give its flags instead of --plan"));
-                }
-            };
-            args.form.show(&scenario, |scenario| Ok(toml::to_string(scenario)?))?;
-            Ok(ExitCode::SUCCESS)
-        }
+        Some(Verb::Scenario(args)) => scenario::run(&args),
     }
 }
 
@@ -141,23 +125,22 @@ fn advise(question: &Question, shown: &Shown) -> anyhow::Result<ExitCode> {
     form.check()?;
     let asked = match question.asked()? {
         Asked::One(asked) => asked,
-        Asked::Several { .. } if shown.html.is_some() => {
-            return Err(usage("--html draws one workload: give its flags instead of --plan"));
-        }
-        Asked::Several { workloads, catalog } => {
-            return plan::Planned::new(workloads, &catalog)?.show(&shown.option.0, shown.all, form);
-        }
+        Asked::Several(requests) => return plan::Planned::new(*requests)?.show(shown),
     };
     let advice = asked.advice()?;
     let choice = shown.option.0.of(&advice, Nothing::Nearest)?;
-    if let Some(file) = &shown.html {
-        write_page(file, &advice, &asked.catalog, shown.option.0.option)?;
-    }
     let years = asked.years_of(choice)?;
+    let in_words = years.as_deref().map(|years| Years::of_choice(years, &asked.workload));
+    if let Some(file) = &shown.html {
+        let chosen = shown.option.0.option.saturating_sub(1);
+        let page = sizing::html(&advice, asked.on_page(), &asked.catalog, chosen, in_words.as_ref());
+        crate::output::write(file, page)?;
+    }
     let columns = form.columns();
     let answer = SizingOutput { advice: &advice, request: &asked, choice, all: shown.all, columns };
     form.show(&answer::json(&advice, &asked, years.as_deref()), |_| {
-        let years = years.as_deref().map_or_else(String::new, |years| answer::years(years, &asked, columns));
+        let priced = asked.catalog.prices.is_some();
+        let years = in_words.map_or_else(String::new, |years| answer::years(&years, priced, columns));
         Ok(answer.text() + &years + &answer.next())
     })?;
     Ok(ended(&advice))
@@ -167,20 +150,13 @@ fn explain(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     let columns = args.form.columns();
     let asked = match args.question.0.asked()? {
         Asked::One(asked) => asked,
-        Asked::Several { workloads, catalog } => {
-            return plan::Planned::new(workloads, &catalog)?.explain(&args.option, &args.form);
-        }
+        Asked::Several(requests) => return plan::Planned::new(*requests)?.explain(&args.option, &args.form),
     };
     let advice = asked.advice()?;
     let choice = args.option.of(&advice, Nothing::Nearest)?;
     args.form
         .show(&answer::json_of_one(choice, &asked), |_| Ok(explain::explained(choice, &asked, columns)))?;
     Ok(ended(&advice))
-}
-
-fn write_page(file: &Path, advice: &Advice, catalog: &Catalog, option: usize) -> anyhow::Result<()> {
-    let page = report::document::sizing::html(advice, catalog, option.saturating_sub(1));
-    crate::output::write(file, page)
 }
 
 fn ended(advice: &Advice) -> ExitCode {
@@ -223,6 +199,11 @@ impl SizingRequest {
     fn years_of(&self, choice: &Choice) -> anyhow::Result<Option<Vec<Year>>> {
         let years = self.years.map(|years| choice.years(&self.workload, &self.catalog, years)).transpose();
         years.map_err(|refusal| usage(refusal.to_string()))
+    }
+
+    fn on_page(&self) -> Sized<'_> {
+        let name = self.name.as_deref().unwrap_or_default();
+        Sized { name, workload: &self.workload, notes: &self.notes }
     }
 
     fn note_lines(&self, columns: Option<usize>) -> String {

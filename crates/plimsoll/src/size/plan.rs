@@ -2,12 +2,13 @@
 
 use std::process::ExitCode;
 
-use envelope::{Catalog, Plan, PlanOption, PlannedPool, Workload, size, size_to_buy};
+use envelope::{Catalog, Plan, PlanOption, PlanYear, PlannedPool, Workload, size, size_to_buy};
+use report::document::sizing::{self, Sized, Years};
 use serde::Serialize;
 
-use super::answer::{JsonChoice, carries, of_stream, times};
-use super::question::SizingRequest;
-use super::{NOTHING_FITS, OptionArg, explain};
+use super::answer::{self, JsonChoice, carries, of_stream, times};
+use super::question::{SeveralRequests, SizingRequest};
+use super::{NOTHING_FITS, OptionArg, Shown, explain};
 use crate::exit::usage;
 use crate::form::Form;
 use crate::manage::Table;
@@ -21,18 +22,23 @@ const LEADING: usize = 3;
 /// A plan with the workloads that it is for.
 pub(super) struct Planned {
     pub(super) workloads: Vec<SizingRequest>,
+    named: Vec<(String, Workload)>,
+    catalog: Catalog,
+    years: Option<u32>,
     plan: Plan,
 }
 
 impl Planned {
-    pub(super) fn new(workloads: Vec<SizingRequest>, catalog: &Catalog) -> anyhow::Result<Self> {
+    pub(super) fn new(requests: SeveralRequests) -> anyhow::Result<Self> {
+        let SeveralRequests { workloads, catalog, years } = requests;
         let named: Vec<(String, Workload)> = workloads
             .iter()
             .map(|one| (one.name.clone().unwrap_or_default(), one.workload.clone()))
             .collect();
-        let plan = envelope::plan(&named, catalog).map_err(|refusal| usage(refusal.to_string()))?;
+        let plan = envelope::plan(&named, &catalog).map_err(|refusal| usage(refusal.to_string()))?;
         let with_catalog = |one| SizingRequest { catalog: catalog.clone(), ..one };
-        Ok(Self { workloads: workloads.into_iter().map(with_catalog).collect(), plan })
+        let workloads = workloads.into_iter().map(with_catalog).collect();
+        Ok(Self { workloads, named, catalog, years, plan })
     }
 
     pub(super) fn name(&self, workload: usize) -> &str {
@@ -50,17 +56,38 @@ impl Planned {
         chosen.ok_or_else(|| usage(format!("there is no option {}; allowed: 1 to {count}", arg.option)))
     }
 
-    pub(super) fn show(&self, arg: &OptionArg, all: bool, form: &Form) -> anyhow::Result<ExitCode> {
+    pub(super) fn show(&self, shown: &Shown) -> anyhow::Result<ExitCode> {
+        let (form, arg) = (&shown.form.0, &shown.option.0);
         let columns = form.columns();
-        if self.plan.options.is_empty() {
-            let text =
-                self.notes(columns) + &self.asked().fit(columns) + "\nNo level carries all workloads.\n";
-            form.show(&self.json(), |_| Ok(text + &self.left_out(columns)))?;
-            return Ok(ExitCode::from(NOTHING_FITS));
+        let option = if self.plan.options.is_empty() { None } else { Some(self.option(arg)?) };
+        let years = option.map(|option| self.years_of(option)).transpose()?.flatten();
+        let names: Vec<&str> = self.named.iter().map(|(name, _)| name.as_str()).collect();
+        let in_words = years.as_deref().map(|years| Years::of_plan(years, &names));
+        if let Some(file) = &shown.html {
+            let asked: Vec<Sized<'_>> = self.workloads.iter().map(SizingRequest::on_page).collect();
+            let chosen = arg.option.saturating_sub(1);
+            let page = sizing::plan_html(&self.plan, &asked, &self.catalog, chosen, in_words.as_ref());
+            crate::output::write(file, page)?;
         }
-        let option = self.option(arg)?;
-        form.show(&self.json(), |_| Ok(self.text(option, arg.option, all, columns)))?;
-        Ok(ExitCode::SUCCESS)
+        form.show(&self.json(years.as_deref()), |_| {
+            let Some(option) = option else { return Ok(self.refusal(columns)) };
+            let priced = self.catalog.prices.is_some();
+            let years = in_words.map_or_else(String::new, |years| answer::years(&years, priced, columns));
+            Ok(self.text(option, arg.option, shown.all, columns) + &years + &next(shown.all, columns))
+        })?;
+        Ok(if option.is_some() { ExitCode::SUCCESS } else { ExitCode::from(NOTHING_FITS) })
+    }
+
+    /// The option's years, if they were asked for.
+    fn years_of(&self, option: &PlanOption) -> anyhow::Result<Option<Vec<PlanYear>>> {
+        let years = self.years.map(|years| option.years(&self.named, &self.catalog, years)).transpose();
+        years.map_err(|refusal| usage(refusal.to_string()))
+    }
+
+    /// The answer without an option.
+    fn refusal(&self, columns: Option<usize>) -> String {
+        let asked = self.notes(columns) + &self.asked().fit(columns);
+        asked + "\nNo level carries all workloads.\n" + &self.left_out(columns)
     }
 
     pub(super) fn explain(&self, arg: &OptionArg, form: &Form) -> anyhow::Result<ExitCode> {
@@ -93,11 +120,7 @@ impl Planned {
         text.push('\n');
         text.push_str(&self.volumes(option).fit(columns));
         text.push_str(&format!("\nTotal: {}\n", option.total()));
-        let more = if all { "" } else { "\"--all\" lists every option; " };
-        let next = format!(
-            "With the same file: {more}\"explain\" shows the arithmetic, \"apply --name POOL\" creates it."
-        );
-        text + "\n" + &folded("", &next, columns)
+        text
     }
 
     fn notes(&self, columns: Option<usize>) -> String {
@@ -163,7 +186,7 @@ impl Planned {
         if lines.is_empty() { lines } else { format!("\nSkipped:\n{lines}") }
     }
 
-    fn json(&self) -> Json<'_> {
+    fn json<'a>(&'a self, years: Option<&'a [PlanYear]>) -> Json<'a> {
         let workload = |(place, one): (usize, &'_ SizingRequest)| JsonWorkload {
             name: self.name(place).to_owned(),
             notes: one.notes.clone(),
@@ -174,6 +197,7 @@ impl Planned {
             workloads: self.workloads.iter().enumerate().map(workload).collect(),
             options: self.plan.options.iter().map(|option| self.json_option(option)).collect(),
             left_out: &self.plan.left_out,
+            years,
         }
     }
 
@@ -201,6 +225,16 @@ impl Planned {
     }
 }
 
+/// The next commands.
+fn next(all: bool, columns: Option<usize>) -> String {
+    let more = if all { "" } else { "\"--all\" lists every option; " };
+    let next = format!(
+        "With the same file: {more}\"explain\" shows the arithmetic, \"apply --name POOL\" creates it, \
+         \"scenario --output DIR\" writes the loads that prove it."
+    );
+    "\n".to_owned() + &folded("", &next, columns)
+}
+
 fn pools(option: &PlanOption) -> Table {
     let mut heads = vec!["POOL", "SIZE", "SET", ">VOLUMES"];
     heads.extend(option.cost.as_ref().map(|_| ">A MONTH"));
@@ -226,6 +260,9 @@ struct Json<'a> {
     workloads: Vec<JsonWorkload>,
     options: Vec<JsonOption<'a>>,
     left_out: &'a [envelope::SkippedLevel],
+    /// The years of the selected option.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    years: Option<&'a [PlanYear]>,
 }
 
 #[derive(Serialize)]

@@ -1,10 +1,74 @@
-//! `plimsoll size scenario`: the workload as a scenario of the benchmark.
+//! `plimsoll size scenario`: each workload as a scenario of the benchmark.
+
+use std::process::ExitCode;
 
 use anyhow::bail;
+use clap::Args;
 use envelope::{Access, Stream};
 use report::scenario::{Depth, Pattern, Scenario, Series, Targets};
 
-use super::question::SizingRequest;
+use super::question::{Asked, HiddenQuestion, SizingRequest};
+use crate::exit::usage;
+use crate::form::Form;
+use crate::terminal::folded;
+
+#[derive(Debug, Args)]
+pub(super) struct ScenarioArgs {
+    #[command(flatten)]
+    question: HiddenQuestion,
+    #[command(flatten)]
+    form: Form,
+}
+
+pub(super) fn run(args: &ScenarioArgs) -> anyhow::Result<ExitCode> {
+    match args.question.0.asked()? {
+        Asked::One(asked) => args.form.show(&of(&asked)?, |scenario| Ok(toml::to_string(scenario)?))?,
+        Asked::Several(requests) => write_all(&requests.workloads, args)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes a file for each workload of a plan, and says how to run it. Workloads that the benchmark cannot run are named
+/// with the reason.
+fn write_all(workloads: &[SizingRequest], args: &ScenarioArgs) -> anyhow::Result<()> {
+    let Some(directory) = args.form.file() else {
+        return Err(usage("a plan gives a scenario for each workload: give their directory with --output DIR"));
+    };
+    let (mut files, mut said) = (Vec::<(String, String)>::new(), String::new());
+    let columns = crate::terminal::columns();
+    for asked in workloads {
+        let name = asked.name.as_deref().unwrap_or_default();
+        match of(asked) {
+            Ok(scenario) => {
+                let file = file_name(name, &files);
+                said.push_str(&run_command(&directory.join(&file).display().to_string(), name));
+                files.push((file, toml::to_string(&scenario)?));
+            }
+            Err(why) => said.push_str(&folded("", &format!("Without a scenario: {name}: {why:#}"), columns)),
+        }
+    }
+    if files.is_empty() {
+        bail!("no workload can be measured:\n{}", said.trim_end());
+    }
+    crate::output::write_files(directory, files)?;
+    crate::terminal::print(&crate::terminal::printable_lines(&said))
+}
+
+/// The command that measures the volume with the name of the workload, as "size apply" creates it.
+fn run_command(file: &str, volume: &str) -> String {
+    let file = if file.contains('/') { file.to_owned() } else { format!("./{file}") };
+    format!("plimsoll bench run {file} --target nfs://HOST/{volume}\n")
+}
+
+/// A file with the name of a workload that is none of `others`.
+fn file_name(name: &str, others: &[(String, String)]) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || c == '-' || c == '_';
+    let mut file: String = name.chars().map(|c| if is_plain(c) { c } else { '-' }).collect();
+    while others.iter().any(|(other, _)| *other == format!("{file}.toml")) {
+        file.push('-');
+    }
+    format!("{file}.toml")
+}
 
 /// Jobs of each client.
 const JOBS: usize = 4;
@@ -12,7 +76,7 @@ const JOBS: usize = 4;
 const DEPTH: usize = 64;
 
 /// A scenario with one series for each load, at the rate of the load.
-pub(super) fn of(asked: &SizingRequest) -> anyhow::Result<Scenario> {
+fn of(asked: &SizingRequest) -> anyhow::Result<Scenario> {
     let workload = &asked.workload;
     if workload.streams.is_empty() {
         bail!("there is no load to measure: give --iops or --throughput");
@@ -27,7 +91,10 @@ pub(super) fn of(asked: &SizingRequest) -> anyhow::Result<Scenario> {
         workload.streams.iter().map(|stream| series(stream, asked)).collect::<anyhow::Result<Vec<_>>>()?;
     let scenario = Scenario {
         name: "workload".to_owned(),
-        title: "The workload that was sized, at its peak".to_owned(),
+        title: match &asked.name {
+            Some(name) => format!("The workload {name} of a plan, at its peak"),
+            None => "The workload that was sized, at its peak".to_owned(),
+        },
         about: "Delivered must be what was asked, and the response time within the target.".to_owned(),
         page: None,
         series,
@@ -69,4 +136,17 @@ fn series(stream: &Stream, asked: &SizingRequest) -> anyhow::Result<Series> {
         working_set: workload.working_set.unwrap_or(workload.capacity).0,
         ..Series::default()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_have_the_names_of_workloads_and_differ() {
+        assert_eq!(file_name("home", &[]), "home.toml");
+        let others = [("a-b.toml".to_owned(), String::new())];
+        assert_eq!(file_name("a/b", &others), "a-b-.toml");
+        assert_eq!(file_name("../db", &[]), "---db.toml");
+    }
 }

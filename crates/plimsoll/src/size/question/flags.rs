@@ -11,7 +11,7 @@ use crate::manage;
 use crate::number::whole;
 
 /// The flags of a workload, which stand in the plan's file.
-const PLAN_CONFLICTS: [&str; 12] = [
+const PLAN_CONFLICTS: [&str; 11] = [
     "capacity",
     "iops",
     "throughput",
@@ -23,7 +23,6 @@ const PLAN_CONFLICTS: [&str; 12] = [
     "loads",
     "from",
     "from_volume",
-    "years",
 ];
 
 #[derive(Debug, Args)]
@@ -33,10 +32,10 @@ pub(super) struct LoadFlags {
     #[arg(long, value_name = "SIZE")]
     pub(crate) capacity: Option<Bytes>,
     /// Expected growth of the data, in percent
-    #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = whole::<u32>(0..=u32::MAX))]
+    #[arg(long, value_name = "PERCENT", default_value_t = 0, group = "grown", value_parser = whole::<u32>(0..=u32::MAX))]
     pub(crate) growth: u32,
-    /// Show each of the next N years, where --growth is that of a year
-    #[arg(long, value_name = "N", requires = "growth", hide_short_help = true, value_parser = whole::<u32>(0..=u32::MAX))]
+    /// Show each of the next N years, where --growth is that of a year; with --plan, the growth of each workload
+    #[arg(long, value_name = "N", requires = "grown", hide_short_help = true, value_parser = whole::<u32>(0..=u32::MAX))]
     pub(crate) years: Option<u32>,
     /// Operations a second, like 120k
     ///
@@ -179,7 +178,7 @@ pub(super) struct ChoiceFlags {
     /// Plan the [[workload]] tables of a TOML file
     ///
     /// Each table has a name and the keys of a workload's flags, like capacity = "4TiB".
-    #[arg(long, value_name = "FILE", conflicts_with_all = PLAN_CONFLICTS)]
+    #[arg(long, value_name = "FILE", conflicts_with_all = PLAN_CONFLICTS, group = "grown")]
     pub(crate) plan: Option<PathBuf>,
     /// Table of prices in TOML: see "plimsoll size prices"
     #[arg(long, value_name = "FILE")]

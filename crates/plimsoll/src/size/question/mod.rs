@@ -50,7 +50,15 @@ pub(super) struct SizingRequest {
 /// One workload, or several with one catalog.
 pub(super) enum Asked {
     One(Box<SizingRequest>),
-    Several { workloads: Vec<SizingRequest>, catalog: Box<Catalog> },
+    Several(Box<SeveralRequests>),
+}
+
+/// Workloads with one catalog.
+pub(super) struct SeveralRequests {
+    pub(super) workloads: Vec<SizingRequest>,
+    pub(super) catalog: Catalog,
+    /// The years to show.
+    pub(super) years: Option<u32>,
 }
 
 /// The facts beside the flags.
@@ -69,10 +77,12 @@ impl Question {
         let catalog = self.choice.catalog()?;
         let mut workloads = file::workloads(file)?;
         match workloads.pop() {
-            Some(only) if workloads.is_empty() => Ok(Asked::One(Box::new(SizingRequest { catalog, ..only }))),
+            Some(only) if workloads.is_empty() => {
+                Ok(Asked::One(Box::new(SizingRequest { catalog, years: self.load.years, ..only })))
+            }
             last => {
                 workloads.extend(last);
-                Ok(Asked::Several { workloads, catalog: Box::new(catalog) })
+                Ok(Asked::Several(Box::new(SeveralRequests { workloads, catalog, years: self.load.years })))
             }
         }
     }

@@ -11,7 +11,7 @@ mod years;
 
 use std::collections::BTreeSet;
 
-use envelope::{Advice, Catalog, Choice, Workload, Year};
+use envelope::{Advice, Catalog, Choice, Workload};
 
 use super::content::Lead;
 use super::html::{details, facts, folded_list, in_short, list, page, plot as figure, table};
@@ -19,6 +19,7 @@ use super::plot::svg::escape;
 use super::table::Table;
 
 pub use plan::plan_html;
+pub use years::{YearInWords, Years};
 
 /// A workload of a page, with notes about assumptions.
 #[derive(Clone, Copy)]
@@ -36,7 +37,7 @@ pub fn html(
     asked: Sized<'_>,
     catalog: &Catalog,
     chosen: usize,
-    years: Option<&[Year]>,
+    years: Option<&Years>,
 ) -> String {
     let workload = &advice.workload;
     let title = question::title(workload);
@@ -49,7 +50,7 @@ pub fn html(
     let none = advice.options.is_empty().then(|| "No option carries this load. The nearest choice:".to_owned());
     let mut text = in_short("", &lead, none.as_slice());
     text.push_str(&section("Options", &options_in_tables(advice, chosen)));
-    text.push_str(&years.map_or_else(String::new, |all| section("Years", &years::of_choice(all, workload))));
+    text.push_str(&years.map_or_else(String::new, |years| section("Years", &years::shown(years))));
     if let Some(choice) = choice {
         let body = body(choice, workload, catalog, None);
         text.push_str(&section(&options::title(choice, chosen), &body));

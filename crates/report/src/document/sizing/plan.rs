@@ -1,13 +1,13 @@
 //! The plan for several workloads, as a page in the form of that for one.
 
 
-use envelope::{Catalog, Plan, PlanOption, PlanYear, PlannedVolume, Utilization, Workload, size, size_to_buy};
+use envelope::{Catalog, Plan, PlanOption, PlannedVolume, Utilization, Workload, size, size_to_buy};
 
 use super::super::content::Lead;
 use super::super::html::{details, folded_list, in_short, table};
 use super::super::plot::{Bars, Ceiling, Chart, Part, Plot, Stack};
 use super::super::table::{Row, RowKind, Table, Value};
-use super::{Sized, assumptions, body, figure, options, plot, question, section, sources, tables, whole, years};
+use super::{Sized, Years, assumptions, body, figure, options, plot, question, section, sources, tables, whole, years};
 
 /// Options that are shown without unfolding.
 const LEADING: usize = 3;
@@ -21,7 +21,7 @@ pub fn plan_html(
     asked: &[Sized<'_>],
     catalog: &Catalog,
     chosen: usize,
-    years: Option<&[PlanYear]>,
+    years: Option<&Years>,
 ) -> String {
     let title = title(asked);
     let page = Page { plan, asked, catalog };
@@ -32,8 +32,7 @@ pub fn plan_html(
     if option.is_some() {
         text.push_str(&section("Options", &page.options(chosen)));
     }
-    let names: Vec<&str> = asked.iter().map(|one| one.name).collect();
-    text.push_str(&years.map_or_else(String::new, |all| section("Years", &years::of_plan(all, &names))));
+    text.push_str(&years.map_or_else(String::new, |years| section("Years", &years::shown(years))));
     if let Some(option) = option {
         text.push_str(&section(&heading(option, chosen), &page.pools_and_volumes(option)));
         text.push_str(&page.workloads(option));

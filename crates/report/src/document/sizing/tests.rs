@@ -32,6 +32,11 @@ fn plotted(workload: &Workload, catalog: &Catalog) -> (Plot, Lines) {
     (plot, lines)
 }
 
+/// The page of one workload without notes and years.
+fn page_of(advice: &Advice, catalog: &Catalog, chosen: usize) -> String {
+    html(advice, Sized { name: "", workload: &advice.workload, notes: &[] }, catalog, chosen, None)
+}
+
 fn marks<'a>(lines: &'a Lines, name: &str) -> Vec<&'a Mark> {
     lines.marks.iter().filter(|mark| mark.name.starts_with(name)).collect()
 }
@@ -149,7 +154,7 @@ fn use_and_cost_come_first_in_the_table_of_options() {
     let prices = Prices { currency: "EUR".to_owned(), levels: vec![(Level::AnfPremium, price)] };
     let catalog = Catalog { prices: Some(prices), ..only(Level::AnfPremium) };
     let workload = workload_of(20, &[random(8, 700, 10_000)]);
-    let page = html(&advise(&workload, &catalog).unwrap(), &catalog, 0);
+    let page = page_of(&advise(&workload, &catalog).unwrap(), &catalog, 0);
     let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}"));
     assert!(at(">At peak<") < at(">Cost a month<") && at(">Cost a month<") < at(">Pools<"));
     assert!(page.contains("<dt>Next size</dt><dd>anf/premium, 1 × 21 TiB: 102.40 EUR a month more</dd>"));
@@ -166,7 +171,7 @@ fn page_has_every_option_once_and_opens_chosen() {
     (workload.growth_percent, workload.latency_us, workload.clients) = (50, Some(1500), Some(6));
     let advice = advise(&workload, &catalog).unwrap();
     assert_eq!((advice.options.len(), advice.misses.len()), (2, 1), "{advice:?}");
-    let page = html(&advice, &catalog, 1);
+    let page = page_of(&advice, &catalog, 1);
     crate::document::tests::check_page(&page);
     for once in [
         "<h1>What to buy for 30 TiB, 2,000 MiB/s and 32,000 IOPS</h1>",
@@ -175,6 +180,7 @@ fn page_has_every_option_once_and_opens_chosen() {
         "<th scope=\"row\">Stream 1</th><td>2,000</td><td>32,000</td>",
         "<h2>Option 2: gcnv/extreme, 1 × 30 TiB</h2>",
         "<summary>Option 1: anf/ultra, 1 × 30 TiB</summary>",
+        "<p class=\"result\">gcnv/extreme, 1 × 30 TiB.</p>",
         "<tr class=\"page\"><th scope=\"row\">2. gcnv/extreme</th>",
         "<summary>Not enough: filestore/basic-hdd</summary>",
         "plimsoll/unlimited: has no limits",
@@ -196,22 +202,22 @@ fn page_of_unusual_workload_is_valid() {
     let catalog =
         Catalog { measured: vec![measured(evil, &[(0, 700), (100, 800)])], ..Catalog::of([Level::Custom]) };
     let workload = workload_of(1, &[random(8, 500, 20_000)]);
-    let page = html(&advise(&workload, &catalog).unwrap(), &catalog, 0);
+    let page = page_of(&advise(&workload, &catalog).unwrap(), &catalog, 0);
     crate::document::tests::check_page(&page);
     assert!(!page.contains("<script") && page.contains("&lt;script&gt;alert"));
     // Without a load there is no plot.
     let empty = workload_of(1, &[]);
     let all = Catalog::default();
-    let page = html(&advise(&empty, &all).unwrap(), &all, 0);
+    let page = page_of(&advise(&empty, &all).unwrap(), &all, 0);
     crate::document::tests::check_page(&page);
     assert!(!page.contains("<svg viewBox") && page.contains("<h1>What to buy for 1 TiB</h1>"));
     // No option fits: the page has only misses.
     let oversized = Workload { volumes_max: 1, ..workload_of(1, &[random(8, 500, 50_000_000)]) };
     let advice = advise(&oversized, &all).unwrap();
     assert!(advice.options.is_empty());
-    let page = html(&advice, &all, 0);
+    let page = page_of(&advice, &all, 0);
     crate::document::tests::check_page(&page);
-    assert!(page.contains("<p class=\"stamp\">No option carries this load.</p>"));
+    assert!(page.contains("<p class=\"stamp\">No option carries this load. The nearest choice:</p>"));
     assert_eq!(page.matches("<summary>Not enough: ").count(), advice.misses.len());
 }
 
@@ -221,11 +227,84 @@ fn loads_round_up_and_ceilings_round_down() {
     let load = Stream { rate: just_over, ..sequential(64, 1000, 0) };
     let workload = workload_of(1, &[load]);
     let catalog = only(Level::AnfFlexible);
-    let page = html(&advise(&workload, &catalog).unwrap(), &catalog, 0);
+    let page = page_of(&advise(&workload, &catalog).unwrap(), &catalog, 0);
     assert!(page.contains("What to buy for 1 TiB, 101 MiB/s and 1,601 IOPS"), "{page}");
     // The setting is in the form that commands accept, and equals the option's maximum.
     assert!(page.contains("pool manual QoS, 131 MiB/s; volume 131 MiB/s"), "{page}");
     assert!(page.contains("131 MiB/s or 2,096 IOPS of this mix"), "{page}");
     let shown = |rate| question::ceiling_in_mib(BytesPerSecond(rate)).to_string();
     assert_eq!([(131 << 20) - 1, 131 << 20, (9 << 20) - 1].map(shown), ["130", "131", "8.99"]);
+}
+
+fn users(tib: u64, growth_percent: u32, iops: u64) -> Workload {
+    Workload { growth_percent, ..workload_of(tib, &[random(8, 700, iops)]) }
+}
+
+#[test]
+fn plan_page_has_the_form_of_the_single_one() {
+    let price = Price { per_gib: 100_000, ..Price::default() };
+    let levels = vec![(Level::AnfPremium, price), (Level::GcnvFlex, price)];
+    let prices = Some(Prices { currency: "EUR".to_owned(), levels });
+    let levels = [Level::AnfPremium, Level::GcnvFlex, Level::Unlimited];
+    let catalog = Catalog { prices, large: Some(false), ..Catalog::of(levels) };
+    let workloads = [
+        ("home".to_owned(), users(4, 50, 2_000)),
+        ("<db>".to_owned(), users(2, 0, 3_000)),
+        ("archive".to_owned(), workload_of(1, &[])),
+    ];
+    let plan = envelope::plan(&workloads, &catalog).unwrap();
+    let years = plan.options[0].years(&workloads, &catalog, 3).unwrap();
+    let notes = ["4 TiB are assumed".to_owned()];
+    let asked: Vec<Sized<'_>> =
+        workloads.iter().map(|(name, workload)| Sized { name, workload, notes: &notes }).collect();
+    let page = plan_html(&plan, &asked, &catalog, 0, Some(&Years::of_plan(&years, &["home", "<db>", "archive"])));
+    crate::document::tests::check_page(&page);
+    let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}"));
+    let order = [
+        "<h1>What to buy for 9 TiB, 39.1 MiB/s and 5,000 IOPS, of 3 workloads</h1>",
+        "<p class=\"result\">anf/premium: 9 TiB in 1 pool, 3 volumes, 921.60 EUR a month.</p>",
+        "<p class=\"limit\">Closest to its limit: ",
+        "Load of each workload and its limit",
+        ">limit: the load that the volumes carry</text>",
+        "<h2>Options</h2>",
+        ">At peak<",
+        ">Cost a month<",
+        "<h2>Years</h2>\n<p>It is outgrown in year 2.",
+        "<h2>Option 1: anf/premium, 9 TiB in 1 pool",
+        "<summary>home: anf/premium</summary>",
+        "<summary>The workloads and their assumptions</summary>",
+        "<summary>Skipped levels (1)</summary>",
+        "<summary>Sources (",
+    ];
+    assert!(order.is_sorted_by_key(|text| at(text)), "{:?}", order.map(at));
+    assert!(page.contains("home: 150.0 % of its capacity") && page.contains("<li>4 TiB are assumed</li>"));
+    assert!(page.contains("&lt;db&gt;") && !page.contains("<db>"));
+    assert_eq!(page.matches("class=\"level limit\"").count(), 2, "in the plot and in its legend");
+}
+
+#[test]
+fn plan_page_of_nothing_that_fits_is_valid() {
+    let catalog = only(Level::FilestoreBasicHdd);
+    let workloads = [("home".to_owned(), users(1, 0, 100)), ("db".to_owned(), users(1, 0, 500_000))];
+    let plan = envelope::plan(&workloads, &catalog).unwrap();
+    let asked: Vec<Sized<'_>> =
+        workloads.iter().map(|(name, workload)| Sized { name, workload, notes: &[] }).collect();
+    let page = plan_html(&plan, &asked, &catalog, 0, None);
+    crate::document::tests::check_page(&page);
+    assert!(page.contains("<p class=\"stamp\">No level carries all workloads.</p>"));
+    assert!(page.contains("filestore/basic-hdd: does not carry db") && !page.contains("<svg viewBox"));
+}
+
+#[test]
+fn years_and_assumptions_of_one_workload_are_on_its_page() {
+    let catalog = only(Level::AnfPremium);
+    let workload = users(10, 20, 5_000);
+    let advice = advise(&workload, &catalog).unwrap();
+    let years = advice.options[0].years(&workload, &catalog, 2).unwrap();
+    let notes = ["like home: assumed".to_owned()];
+    let asked = Sized { name: "", workload: &workload, notes: &notes };
+    let page = html(&advice, asked, &catalog, 0, Some(&Years::of_choice(&years, &workload)));
+    crate::document::tests::check_page(&page);
+    assert!(page.contains("It is outgrown in year 2. The data grow by 20 % a year;"));
+    assert!(page.contains("<li>like home: assumed</li>"));
 }

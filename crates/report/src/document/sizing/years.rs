@@ -1,62 +1,102 @@
 //! The need of each year, and whether the recommended option still carries it.
 
-use envelope::{Bytes, Constraint, Cost, PlanYear, Workload, Year, size, size_to_buy};
+use envelope::{Bytes, Choice, Constraint, Cost, PlanYear, Workload, Year, size, size_to_buy};
 
 use super::super::plot::svg::escape;
 use super::super::table::{Table, Value};
 use super::{options, table};
 
-pub(super) fn of_choice(years: &[Year], workload: &Workload) -> String {
-    let rows = years.iter().map(|year| Row {
-        year: year.year,
-        data: year.data,
-        needs: year.smallest.as_ref().map(options::pools),
-        cost: year.smallest.as_ref().and_then(|choice| choice.cost.as_ref()),
-        outgrown: year.outgrown.as_ref().map(excess),
-    });
-    shown(&rows.collect::<Vec<_>>(), &format!("The data grow by {} % a year.", workload.growth_percent))
+/// The years of an option, in words, for all forms of an answer.
+pub struct Years {
+    pub rows: Vec<YearInWords>,
+    /// The first year that outgrows the option.
+    pub verdict: String,
+    /// What grows.
+    pub growth: String,
 }
 
-/// `names` are those of the workloads.
-pub(super) fn of_plan(years: &[PlanYear], names: &[&str]) -> String {
-    let name = |place: usize| names.get(place).copied().unwrap_or_default();
-    let rows = years.iter().map(|year| Row {
-        year: year.year,
-        data: year.data,
-        needs: year.smallest.as_ref().map(|option| size_to_buy(option.capacity())),
-        cost: year.smallest.as_ref().and_then(|option| option.cost.as_ref()),
-        outgrown: year.outgrown.as_ref().map(|(place, bound)| format!("{}: {}", name(*place), excess(bound))),
-    });
-    shown(&rows.collect::<Vec<_>>(), "The data of each workload grow by its own growth a year.")
+pub struct YearInWords {
+    pub year: String,
+    pub data: String,
+    /// What to buy for this year.
+    pub needs: String,
+    pub cost: Option<String>,
+    pub state: String,
 }
 
-struct Row<'a> {
+impl Years {
+    pub fn of_choice(years: &[Year], workload: &Workload) -> Self {
+        let needs = |choice: &Choice| match choice.pools {
+            1 => size_to_buy(choice.pool.size),
+            several => format!("{several} × {}", size_to_buy(choice.pool.size)),
+        };
+        let row = |year: &Year| Row {
+            year: year.year,
+            data: year.data,
+            needs: year.smallest.as_ref().map(needs),
+            cost: year.smallest.as_ref().and_then(|choice| choice.cost.clone()),
+            outgrown: year.outgrown.as_ref().map(excess),
+        };
+        let growth = format!("The data grow by {} % a year", workload.growth_percent);
+        Self::new(years.iter().map(row).collect(), growth)
+    }
+
+    /// `names` are those of the workloads.
+    pub fn of_plan(years: &[PlanYear], names: &[&str]) -> Self {
+        let name = |place: usize| names.get(place).copied().unwrap_or_default();
+        let row = |year: &PlanYear| Row {
+            year: year.year,
+            data: year.data,
+            needs: year.smallest.as_ref().map(|option| size_to_buy(option.capacity())),
+            cost: year.smallest.as_ref().and_then(|option| option.cost.clone()),
+            outgrown: year.outgrown.as_ref().map(|(at, bound)| format!("{}: {}", name(*at), excess(bound))),
+        };
+        Self::new(years.iter().map(row).collect(), "Each workload grows by its own growth a year".to_owned())
+    }
+
+    fn new(rows: Vec<Row>, growth: String) -> Self {
+        let verdict = match rows.iter().find(|row| row.outgrown.is_some()) {
+            Some(row) if row.year == 0 => "It is outgrown now.".to_owned(),
+            Some(row) => format!("It is outgrown in year {}.", row.year),
+            None => "It is not outgrown in these years.".to_owned(),
+        };
+        let growth = format!("{growth}; the load stays the same. The option is sized for year 1.");
+        Self { rows: rows.into_iter().map(Row::in_words).collect(), verdict, growth }
+    }
+}
+
+struct Row {
     /// 0 is now.
     year: u32,
     data: Bytes,
     needs: Option<String>,
-    cost: Option<&'a Cost>,
+    cost: Option<Cost>,
     outgrown: Option<String>,
+}
+
+impl Row {
+    fn in_words(self) -> YearInWords {
+        YearInWords {
+            year: if self.year == 0 { "now".to_owned() } else { self.year.to_string() },
+            data: size(self.data),
+            needs: self.needs.unwrap_or_else(|| "more than this level has".to_owned()),
+            cost: self.cost.map(|cost| cost.to_string()),
+            state: self.outgrown.map_or("carries it".to_owned(), |over| format!("outgrown: {over}")),
+        }
+    }
 }
 
 fn excess(bound: &Constraint) -> String {
     format!("{} of its {}", bound.used, bound.kind.name())
 }
 
-fn shown(rows: &[Row<'_>], growth: &str) -> String {
+pub(super) fn shown(years: &Years) -> String {
     let mut all = Table::new("", &["Year", "Cost a month", "Needs", "Data", "This option"]);
-    for row in rows {
-        let label = if row.year == 0 { "now".to_owned() } else { row.year.to_string() };
-        let needs = row.needs.clone().unwrap_or_else(|| "more than this level has".to_owned());
-        let state = row.outgrown.as_ref().map_or("carries it".to_owned(), |over| format!("outgrown: {over}"));
-        let cost = row.cost.map_or(Value::Nothing, |cost| cost.to_string().into());
-        all.row(label, vec![cost, needs.into(), size(row.data).into(), state.into()]);
+    for row in &years.rows {
+        let cost = row.cost.as_deref().map_or(Value::Nothing, Value::from);
+        let [needs, data, state] = [&row.needs, &row.data, &row.state].map(|text| Value::from(text.as_str()));
+        all.row(row.year.as_str(), vec![cost, needs, data, state]);
     }
-    let verdict = match rows.iter().find(|row| row.outgrown.is_some()) {
-        Some(row) if row.year == 0 => "The option is outgrown now.".to_owned(),
-        Some(row) => format!("The option is outgrown in year {}.", row.year),
-        None => "The option is not outgrown in these years.".to_owned(),
-    };
-    let text = format!("{verdict} {growth} The load stays the same. The option is sized for year 1.");
+    let text = format!("{} {}", years.verdict, years.growth);
     format!("<p>{}</p>\n{}", escape(&text), table(&options::without_empty(all)))
 }
