@@ -7,8 +7,7 @@ use super::layout::Candidate;
 use super::mount::for_clients;
 use super::{Band, Bound, Catalog, Cost, Mount, Recommendation, Stream, Workload};
 use crate::{
-    Bytes, BytesPerSecond, Iops, Level, Origin, Pool, Provider, ProvisionedIops, Qos, Refusal,
-    Source, Volume,
+    Bytes, BytesPerSecond, Iops, Level, Origin, Pool, Provider, ProvisionedIops, Qos, Refusal, Source, Volume,
 };
 use serde::Serialize;
 

@@ -32,7 +32,9 @@ pub(super) fn run(args: &ScenarioArgs) -> anyhow::Result<ExitCode> {
 /// with the reason.
 fn write_all(workloads: &[SizingRequest], args: &ScenarioArgs) -> anyhow::Result<()> {
     let Some(directory) = args.form.file() else {
-        return Err(usage("a plan gives a scenario for each workload: give their directory with --output DIR"));
+        return Err(usage(
+            "a plan gives a scenario for each workload: give their directory with --output DIR",
+        ));
     };
     let (mut files, mut said) = (Vec::<(String, String)>::new(), String::new());
     let columns = crate::terminal::columns();

@@ -94,8 +94,67 @@ fn plan_is_applied_with_a_shared_pool_and_a_volume_for_each_workload() {
     assert_eq!(json["options"][0]["pools"][0]["volumes"][1]["workload"], "db");
     let (_, text, _) = size(&[&["explain"], &flags[..]].concat());
     assert!(text.contains("== home ==") && text.contains("50 users: 10 GiB and 4 IOPS each"), "{text}");
-    let (found, _, error) = size(&[&["scenario"], &flags[..]].concat());
-    assert!(!found && error.contains("one workload"), "{error}");
+}
+
+/// A plan whose third workload cannot be measured by the benchmark.
+const THREE: &str = r#"
+[[workload]]
+name = "home"
+users = 50
+growth = 50
+[[workload]]
+name = "db"
+capacity = "2TiB"
+iops = "2k"
+read = 70
+working-set = "1GiB"
+[[workload]]
+name = "archive"
+capacity = "1TiB"
+"#;
+
+#[test]
+fn plan_has_a_page_with_costs_and_years() {
+    let dir = tempfile::tempdir().unwrap();
+    let [file, prices, page] = ["plan.toml", "prices.toml", "plan.html"].map(|name| dir.path().join(name));
+    std::fs::write(&file, THREE).unwrap();
+    std::fs::write(&prices, size(&["prices", "--example"]).1).unwrap();
+    let [file, prices, page] = [&file, &prices, &page].map(|path| path.to_str().unwrap());
+    let flags = ["--plan", file, "--prices", prices, "--level", "anf/premium", "--regular", "--years", "3"];
+    let (found, text, error) = size(&[&flags[..], &["--html", page]].concat());
+    assert!(found, "{error}");
+    assert!(text.contains("It is outgrown in year 2.") && text.contains("outgrown: home: "), "{text}");
+    let html = std::fs::read_to_string(page).unwrap();
+    for said in ["of 3 workloads</h1>", "EXAMPLE a month", "<h2>Years</h2>", ">limit: ", "users: 10 GiB"] {
+        assert!(html.contains(said), "{said}");
+    }
+    let (_, json, _) = size(&[&flags[..], &["--json"]].concat());
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["years"].as_array().unwrap().len(), 4);
+    assert_eq!(json["years"][3]["outgrown"][0], 0, "home, by its place");
+    // The growth of a plan is that of its workloads.
+    assert_eq!(status(&["--plan", file, "--growth", "5"]), 2);
+    assert_eq!(status(&["--capacity", "1TiB", "--years", "3"]), 2);
+}
+
+#[test]
+fn plan_gives_a_scenario_for_each_workload_that_can_be_measured() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, loads) = (dir.path().join("plan.toml"), dir.path().join("loads"));
+    std::fs::write(&file, THREE).unwrap();
+    let flags = ["scenario", "--plan", file.to_str().unwrap()];
+    let (found, said, error) = size(&[&flags[..], &["--output", loads.to_str().unwrap()]].concat());
+    assert!(found, "{error}");
+    assert!(said.contains("/loads/db.toml --target nfs://HOST/db\n"), "{said}");
+    assert!(said.contains("Without a scenario: archive: there is no load to measure"), "{said}");
+    let mut names: Vec<_> = std::fs::read_dir(&loads).unwrap().map(|one| one.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["db.toml", "home.toml"]);
+    let read = |name: &str| std::fs::read_to_string(loads.join(name)).unwrap();
+    let scenario: report::scenario::Scenario = read("db.toml").parse().unwrap();
+    assert_eq!((scenario.series[0].rate, scenario.series[0].working_set), (Some(2_000.0), 1 << 30));
+    let (found, _, error) = size(&flags);
+    assert!(!found && error.contains("--output DIR"), "{error}");
 }
 
 #[test]

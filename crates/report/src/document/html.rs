@@ -275,7 +275,25 @@ pub(super) fn plot(plot: &Plot) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::breakable;
+    use super::{STYLE, breakable, page, table};
+    use crate::document::table::Table;
+
+    #[test]
+    fn page_never_scrolls_sideways_as_a_whole() {
+        let rule = |selector: &str, property: &str| {
+            let lines =
+                STYLE.lines().map(str::trim).filter(|line| line.starts_with(&format!("{selector} {{")));
+            assert!(lines.into_iter().any(|line| line.contains(property)), "{selector}: {property}");
+        };
+        rule("body", "overflow-wrap: break-word");
+        rule("nav a", "max-width: 100%");
+        rule(".wide", "overflow-x: auto");
+        rule("figure", "overflow-x: auto");
+        rule("pre", "overflow-x: auto");
+        rule(".verdict.pass", "color: var(--pass)");
+        let page = page("", &table(&Table::new("", &["", "a"])));
+        assert_eq!(page.matches("<table").count(), page.matches("<div class=\"wide\"><table").count());
+    }
 
     #[test]
     fn options_break_and_numbers_do_not() {

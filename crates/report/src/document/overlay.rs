@@ -98,7 +98,7 @@ fn of_points(series: &Series, sides: &[Side<'_>]) -> (Vec<Table>, Vec<Plot>, Str
     let result = range.map_or_else(String::new, |(min, max)| {
         let [min, max] = [min, max].map(|ratio| format!("{ratio:.2}"));
         let times = if min == max { min } else { format!("{min} to {max}") };
-        format!("{last} has {times} times the rate of {}", sides[0].name)
+        format!("the rate of {last} is {times} times that of {}", sides[0].name)
     });
     (tables, plots, result)
 }
@@ -267,7 +267,7 @@ mod tests {
         let Chart::Bars(bars) = &report.sections[0].plots[0].chart else { panic!("no bars") };
         let names: Vec<&str> = bars.stacks.iter().map(|stack| stack.parts[0].name.as_str()).collect();
         assert_eq!(names, ["monday", "friday"]);
-        assert_eq!(report.sections[0].result, "friday has 2.00 times the rate of monday");
+        assert_eq!(report.sections[0].result, "the rate of friday is 2.00 times that of monday");
         let runs = [Report::of(&first).named("monday"), Report::of(&second).named("friday")];
         let page = html(&[vec![report], runs.to_vec()].concat());
         super::super::tests::check_page(&page);

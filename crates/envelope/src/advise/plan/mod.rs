@@ -232,11 +232,7 @@ impl PlanOption {
         let volumes = self.pools.iter().map(PlannedPool::volume_count).sum();
         let cost = self.cost.as_ref().map_or_else(String::new, |cost| format!(", {cost} a month"));
         let capacity = size_to_buy(self.capacity());
-        format!(
-            "{capacity} in {}, {}{cost}",
-            counted(self.pool_count(), "pool"),
-            counted(volumes, "volume")
-        )
+        format!("{capacity} in {}, {}{cost}", counted(self.pool_count(), "pool"), counted(volumes, "volume"))
     }
 
     /// The volumes of all workloads, in the order of the workloads.

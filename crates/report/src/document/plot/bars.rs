@@ -36,7 +36,8 @@ pub(super) fn draw(chart: &Bars) -> Svg {
             let x = first + bar * index as f64;
             stacked_bar(&mut svg, stack, group, (x, bar), &scale, name);
             let figure = total(stack, group).filter(|_| chart.totals && bar >= BAR_WITH_TOTAL);
-            let above = figure.map(|figure| (x + bar / 2.0, place_above(chart, group, figure, &scale), figure));
+            let above =
+                figure.map(|figure| (x + bar / 2.0, place_above(chart, group, figure, &scale), figure));
             figures.extend(above);
         }
         group_name(&mut svg, name, middle, is_upright);
@@ -62,7 +63,8 @@ fn group_name(svg: &mut Svg, name: &str, middle: f64, is_upright: bool) {
 fn place_above(chart: &Bars, group: usize, figure: f64, scale: &Scale) -> f64 {
     let above = scale.place(figure) - 5.0;
     let limits = chart.ceilings.iter().filter_map(|one| one.values.get(group).copied().flatten());
-    let struck = limits.map(|limit| scale.place(limit)).filter(|y| (above - FIGURE_HEIGHT..above + 3.0).contains(y));
+    let struck =
+        limits.map(|limit| scale.place(limit)).filter(|y| (above - FIGURE_HEIGHT..above + 3.0).contains(y));
     struck.fold(above, |above, y| above.min(y - 4.0))
 }
 
@@ -141,13 +143,18 @@ mod tests {
             let values = vec![Some(1.0); groups.len()];
             let part = Part { name: "peak".to_owned(), color: 1, values };
             let groups = groups.iter().map(|&name| name.to_owned()).collect();
-            draw(&Bars { groups, stacks: vec![Stack { published: false, parts: vec![part] }], ..Bars::default() })
-                .finish("")
+            draw(&Bars {
+                groups,
+                stacks: vec![Stack { published: false, parts: vec![part] }],
+                ..Bars::default()
+            })
+            .finish("")
         };
         assert!(!named(&["home", "db"]).contains("rotate(-90)\">home"));
         let crowded = named(&["a workload with a rather long name"; 12]);
         assert_eq!(crowded.matches("rotate(-90)\">a workload with a rathe…</text>").count(), 12, "{crowded}");
-        let height: f64 = crowded.split("viewBox=\"0 0 840 ").nth(1).unwrap().split('"').next().unwrap().parse().unwrap();
+        let height: f64 =
+            crowded.split("viewBox=\"0 0 840 ").nth(1).unwrap().split('"').next().unwrap().parse().unwrap();
         assert!(height > HEIGHT + 24.0 * 6.0);
     }
 

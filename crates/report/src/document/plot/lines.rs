@@ -181,6 +181,21 @@ mod tests {
     use crate::document::plot::Axis;
 
     #[test]
+    fn long_name_of_a_legend_is_wrapped_within_the_plot() {
+        let name = "before.json: limit 1,952 IOPS (15.2 MiB/s in blocks of 8 KiB): volume projects, level anf/premium";
+        let mut svg = Svg::new(HEIGHT);
+        let names = [name.repeat(2), "short".to_owned()];
+        let entries = names.each_ref().map(|name| (Sign::Line("level".to_owned()), name.as_str()));
+        let bottom = legend(&mut svg, &entries);
+        let drawn = svg.finish("");
+        let texts: Vec<&str> =
+            drawn.split("</text>").filter_map(|part| Some(part.rsplit_once('>')?.1)).collect();
+        let letters = (WIDTH - LEFT - SIGN) / LETTER_WIDTH;
+        assert!(texts.iter().all(|text| text.chars().count() as f64 <= letters), "{texts:?}");
+        assert_eq!((texts[..2].join(" "), bottom), (names[0].clone(), 14.0 + 2.0 * LEGEND_LINE + 6.0));
+    }
+
+    #[test]
     fn points_have_bars_and_areas_lie_between_their_lines() {
         let mark = |name: &str, hollow, up_to| Mark {
             name: name.to_owned(),

@@ -79,9 +79,9 @@ mod tests {
                 let (_, hex) = scheme.split_once(&format!("--{name}: #")).unwrap_or_else(|| panic!("{name}"));
                 [0, 2, 4].map(|at| f64::from(u8::from_str_radix(&hex[at..at + 2], 16).unwrap()))
             };
-            let pairs = ["ink", "soft", "warn", "pass", "c0"].into_iter().flat_map(|text| {
-                ["paper", "raised"].map(|ground| (text, ground))
-            });
+            let pairs = ["ink", "soft", "warn", "pass", "c0"]
+                .into_iter()
+                .flat_map(|text| ["paper", "raised"].map(|ground| (text, ground)));
             for (text, ground) in pairs.chain([("warn", "warned"), ("ink", "warned"), ("soft", "warned")]) {
                 let found = contrast(color(text), color(ground));
                 assert!(found >= 4.5, "{text} on {ground}: {found:.2}");

@@ -47,8 +47,8 @@ pub fn html(
         limit: options::carried(choice, workload),
         plot: plot::of(choice, workload, catalog),
     });
-    let none = advice.options.is_empty().then(|| "No option carries this load. The nearest choice:".to_owned());
-    let mut text = in_short("", &lead, none.as_slice());
+    let none = advice.options.is_empty().then_some("No option carries this load. The nearest choice:");
+    let mut text = in_short(&none.map_or_else(String::new, stamp), &lead, &[]);
     text.push_str(&section("Options", &options_in_tables(advice, chosen)));
     text.push_str(&years.map_or_else(String::new, |years| section("Years", &years::shown(years))));
     if let Some(choice) = choice {
@@ -73,6 +73,10 @@ pub fn html(
 
 fn whole(title: &str, body: &str) -> String {
     page(title, &format!("<main class=\"broad\">\n<h1>{}</h1>\n{body}</main>\n", escape(title)))
+}
+
+fn stamp(text: &str) -> String {
+    format!("<p class=\"stamp\">{}</p>\n", escape(text))
 }
 
 fn section(title: &str, body: &str) -> String {

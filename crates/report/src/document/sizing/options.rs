@@ -1,8 +1,8 @@
 //! Tables of the options, and each option in words.
 
 use envelope::{
-    Advice, BytesPerSecond, Catalog, Choice, Constraint, Iops, RaiseStep, SkippedLevel, Utilization, Workload,
-    size_to_buy,
+    Advice, BytesPerSecond, Catalog, Choice, Constraint, Iops, RaiseStep, SkippedLevel, Utilization,
+    Workload, size_to_buy,
 };
 
 use super::super::facts::Fact;
@@ -21,9 +21,9 @@ pub(super) fn recommendation(choice: &Choice) -> String {
 
 /// The share that the peak takes of the load that the choice carries, and its tightest bound.
 pub(super) fn carried(choice: &Choice, workload: &Workload) -> String {
-    let bottleneck = choice.binding().map_or_else(String::new, |one| {
-        format!("Bottleneck: {}, {} used.", one.kind.name(), one.used)
-    });
+    let bottleneck = choice
+        .binding()
+        .map_or_else(String::new, |one| format!("Bottleneck: {}, {} used.", one.kind.name(), one.used));
     let Some((load, peak)) = choice.maximum_load(workload).zip(choice.at_peak(workload)) else {
         return bottleneck;
     };

@@ -1,13 +1,15 @@
 //! The plan for several workloads, as a page in the form of that for one.
 
-
 use envelope::{Catalog, Plan, PlanOption, PlannedVolume, Utilization, Workload, size, size_to_buy};
 
 use super::super::content::Lead;
 use super::super::html::{details, folded_list, in_short, table};
 use super::super::plot::{Bars, Ceiling, Chart, Part, Plot, Stack};
 use super::super::table::{Row, RowKind, Table, Value};
-use super::{Sized, Years, assumptions, body, figure, options, plot, question, section, sources, tables, whole, years};
+use super::{
+    Sized, Years, assumptions, body, figure, options, plot, question, section, sources, stamp, tables, whole,
+    years,
+};
 
 /// Options that are shown without unfolding.
 const LEADING: usize = 3;
@@ -26,9 +28,9 @@ pub fn plan_html(
     let title = title(asked);
     let page = Page { plan, asked, catalog };
     let option = plan.options.get(chosen);
-    let none = option.is_none().then(|| "No level carries all workloads.".to_owned());
+    let none = option.is_none().then_some("No level carries all workloads.");
     let lead = option.map_or_else(Lead::default, |option| page.lead(option));
-    let mut text = in_short("", &lead, none.as_slice());
+    let mut text = in_short(&none.map_or_else(String::new, stamp), &lead, &[]);
     if option.is_some() {
         text.push_str(&section("Options", &page.options(chosen)));
     }
@@ -75,22 +77,21 @@ impl<'a> Page<'a> {
     /// The workload that is closest to its limit, and the share that its peak takes.
     fn closest(&self, option: &'a PlanOption) -> Option<(Sized<'a>, &'a PlannedVolume, Utilization)> {
         let all = self.volumes(option).into_iter();
-        let with_peak = all.filter_map(|(asked, volume)| {
-            Some((asked, volume, volume.choice.at_peak(asked.workload)?))
-        });
+        let with_peak =
+            all.filter_map(|(asked, volume)| Some((asked, volume, volume.choice.at_peak(asked.workload)?)));
         // Of equals, the first one.
         with_peak.reduce(|one, other| if other.2 > one.2 { other } else { one })
     }
 
     fn lead(&self, option: &'a PlanOption) -> Lead {
         let limit = self.closest(option).map_or_else(String::new, |(asked, volume, _)| {
-            format!("Closest to its limit: {}. {}", asked.name, options::carried(&volume.choice, asked.workload))
+            format!(
+                "Closest to its limit: {}. {}",
+                asked.name,
+                options::carried(&volume.choice, asked.workload)
+            )
         });
-        Lead {
-            result: format!("{}: {}.", option.name(), option.total()),
-            limit,
-            plot: self.plot(option),
-        }
+        Lead { result: format!("{}: {}.", option.name(), option.total()), limit, plot: self.plot(option) }
     }
 
     /// The peaks in percent of the limit of each workload, which all have their own units.
@@ -98,7 +99,9 @@ impl<'a> Page<'a> {
         let loaded: Vec<(Sized<'a>, f64)> = self
             .volumes(option)
             .into_iter()
-            .filter_map(|(asked, volume)| Some((asked, volume.choice.at_peak(asked.workload)?.ratio() * 100.0)))
+            .filter_map(|(asked, volume)| {
+                Some((asked, volume.choice.at_peak(asked.workload)?.ratio() * 100.0))
+            })
             .collect();
         let part = |name: &str, color, of: fn(&Workload, f64) -> f64| Part {
             name: name.to_owned(),
@@ -138,7 +141,8 @@ impl<'a> Page<'a> {
     }
 
     fn options_table(&self, title: &str, count: usize, chosen: usize) -> Table {
-        let head = ["Option", "At peak", "Cost a month", "Capacity", "Pools", "Volumes", "Closest to its limit"];
+        let head =
+            ["Option", "At peak", "Cost a month", "Capacity", "Pools", "Volumes", "Closest to its limit"];
         let mut table = Table::new(title, &head);
         for (index, option) in self.plan.options.iter().enumerate().take(count) {
             let closest = self.closest(option);
@@ -177,8 +181,17 @@ impl<'a> Page<'a> {
     }
 
     fn volumes_table(&self, option: &'a PlanOption) -> Table {
-        let head =
-            ["Workload", "At peak", "Volumes", "Data", "Set", "Carries MiB/s", "IOPS", "Bottleneck", "Mount with"];
+        let head = [
+            "Workload",
+            "At peak",
+            "Volumes",
+            "Data",
+            "Set",
+            "Carries MiB/s",
+            "IOPS",
+            "Bottleneck",
+            "Mount with",
+        ];
         let mut table = Table::new("Volumes", &head);
         for (asked, volume) in self.volumes(option) {
             let choice = &volume.choice;

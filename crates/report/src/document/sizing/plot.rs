@@ -37,7 +37,7 @@ pub(super) fn of(choice: &Choice, workload: &Workload, catalog: &Catalog) -> Opt
     // Documented limits have the same evidence at all mixes.
     let limits = |mix: &MixCeilings| Some((Evidence::Limits, documented(mix).filter(|rate| is_near(*rate))?));
 
-    let (mut lines, mut marks) = lines_and_marks("all bounds together", CEILING, false, ceilings);
+    let (mut lines, mut marks) = lines_and_marks("limit: all bounds together", CEILING, false, ceilings);
     let (line, alone) = lines_and_marks("documented limits", DOCUMENTED, true, pieces(&mixes, limits));
     lines.extend(line);
     marks.extend(alone);

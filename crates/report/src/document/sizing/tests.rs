@@ -72,7 +72,7 @@ fn workload_is_point_below_ceilings() {
     let average = marks(&lines, "average")[0];
     assert_eq!((average.at, average.up_to, average.hollow), ((70.0, 50_000.0), None, true));
     let names: Vec<(&str, bool)> = lines.lines.iter().map(|line| (line.name.as_str(), line.ideal)).collect();
-    assert_eq!(names, [("all bounds together", false), ("documented limits", true)]);
+    assert_eq!(names, [("limit: all bounds together", false), ("documented limits", true)]);
     assert!(lines.lines.iter().all(|line| line.points.len() == 101), "a point each percent");
     let published = marks(&lines, "curve where it was published");
     let mixes: Vec<f64> = published.iter().map(|mark| mark.at.0).collect();
@@ -111,7 +111,7 @@ fn uncovered_mix_is_a_gap() {
     let ends = |points: &[(f64, f64)]| (points[0].0, points[points.len() - 1].0);
     assert_eq!(ends(&lines.lines[0].points), (40.0, 60.0));
     let alone: Vec<(f64, bool)> =
-        marks(&lines, "all bounds together").iter().map(|mark| (mark.at.0, mark.hollow)).collect();
+        marks(&lines, "limit: all bounds together").iter().map(|mark| (mark.at.0, mark.hollow)).collect();
     assert_eq!(alone, [(100.0, true)]);
     let measured_at: Vec<f64> =
         marks(&lines, "curve where it was measured").iter().map(|mark| mark.at.0).collect();
@@ -129,7 +129,7 @@ fn unknown_ceilings_are_noted() {
     let (plot, lines) = note(&[Stream::eda(Iops(10_000))], &large);
     assert_eq!(plot.note, "The mix of this load is fixed: its ceiling is known at 52.5 % reads alone.");
     assert_eq!((lines.lines.len(), lines.y.label.as_str()), (0, "IOPS"));
-    assert_eq!(marks(&lines, "all bounds together")[0].at.0, 52.5);
+    assert_eq!(marks(&lines, "limit: all bounds together")[0].at.0, 52.5);
     let extreme = Catalog {
         measured: vec![Measured { level: Level::GcnvExtreme, ..measured("run 9", &[(30, 700), (90, 900)]) }],
         ..only(Level::GcnvExtreme)
@@ -257,7 +257,8 @@ fn plan_page_has_the_form_of_the_single_one() {
     let notes = ["4 TiB are assumed".to_owned()];
     let asked: Vec<Sized<'_>> =
         workloads.iter().map(|(name, workload)| Sized { name, workload, notes: &notes }).collect();
-    let page = plan_html(&plan, &asked, &catalog, 0, Some(&Years::of_plan(&years, &["home", "<db>", "archive"])));
+    let page =
+        plan_html(&plan, &asked, &catalog, 0, Some(&Years::of_plan(&years, &["home", "<db>", "archive"])));
     crate::document::tests::check_page(&page);
     let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}"));
     let order = [
