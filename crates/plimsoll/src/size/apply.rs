@@ -86,9 +86,12 @@ pub(super) fn run(args: &ApplyArgs) -> anyhow::Result<ExitCode> {
             .mounts
             .iter()
             .try_for_each(|(name, options)| say(&format!("Mount {name} with: -o {options}\n")))?;
-        say(
-            "Next: \"plimsoll size scenario\" with the flags of a workload writes the load that proves it.\n",
-        )?;
+        say(match applied.mounts.is_empty() {
+            true => "Next: \"plimsoll size scenario\" with the same flags writes the load that proves it.\n",
+            false => {
+                "Next: \"plimsoll size scenario\" with --plan and --output DIR writes the loads that prove it.\n"
+            }
+        })?;
         session
             .warn(|warning| warning.volume.as_ref().is_some_and(|volume| applied.volumes.contains(volume)));
     }

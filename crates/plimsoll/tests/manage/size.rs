@@ -125,7 +125,13 @@ fn plan_has_a_page_with_costs_and_years() {
     assert!(found, "{error}");
     assert!(text.contains("It is outgrown in year 2.") && text.contains("outgrown: home: "), "{text}");
     let html = std::fs::read_to_string(page).unwrap();
-    for said in ["of 3 workloads</h1>", "EXAMPLE a month", "<h2>Years</h2>", ">limit: ", "users: 10 GiB"] {
+    for said in [
+        "<h1>What to buy for 3 workloads: ",
+        "EXAMPLE a month",
+        "<h2>Years</h2>",
+        ">limit: ",
+        "users: 10 GiB",
+    ] {
         assert!(html.contains(said), "{said}");
     }
     let (_, json, _) = size(&[&flags[..], &["--json"]].concat());

@@ -6,7 +6,7 @@ use super::svg::{Anchor, LETTER_WIDTH, Svg, WIDTH, wrapped};
 use crate::document::table::Value;
 
 pub(super) const HEIGHT: f64 = 310.0;
-pub(super) const LEFT: f64 = 84.0;
+pub(super) const LEFT: f64 = 88.0;
 pub(super) const RIGHT: f64 = 24.0;
 const BOTTOM: f64 = 48.0;
 const LEGEND_LINE: f64 = 20.0;

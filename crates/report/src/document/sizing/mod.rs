@@ -40,7 +40,7 @@ pub fn html(
     years: Option<&Years>,
 ) -> String {
     let workload = &advice.workload;
-    let title = question::title(workload);
+    let title = question::title("", workload);
     let choice = advice.options.get(chosen);
     let lead = choice.or(advice.misses.first()).map_or_else(Lead::default, |choice| Lead {
         result: options::recommendation(choice),
@@ -59,12 +59,13 @@ pub fn html(
         let plot = plot::of(choice, workload, catalog).as_ref().map_or_else(String::new, figure);
         body(choice, workload, catalog, Some(plot))
     };
-    for (index, choice) in advice.options.iter().enumerate().filter(|(index, _)| *index != chosen) {
-        text.push_str(&details(&options::title(choice, index), with_plot(choice)));
-    }
+    let others = advice.options.iter().enumerate().filter(|(index, _)| *index != chosen);
+    let mut in_full: String =
+        others.map(|(index, choice)| details(&options::title(choice, index), with_plot(choice))).collect();
     for miss in &advice.misses {
-        text.push_str(&details(&format!("Not enough: {}", options::kind(miss)), with_plot(miss)));
+        in_full.push_str(&details(&format!("Not enough: {}", options::kind(miss)), with_plot(miss)));
     }
+    text.push_str(&details("The other options in full, and choices that do not fit", in_full));
     text.push_str(&details("The workload and its assumptions", assumptions(asked, catalog)));
     text.push_str(&folded_list("cited", "Skipped levels", &options::skipped_levels(&advice.left_out)));
     text.push_str(&sources(advice.options.iter().chain(&advice.misses)));

@@ -117,11 +117,9 @@ fn numbered(choice: &Choice, index: usize) -> String {
 
 fn misses_table(advice: &Advice) -> Table {
     let head =
-        ["Nearest choices", "Pools", "Volumes", "Set", "Carries MiB/s", "IOPS", "Misses at", "Needed of it"];
+        ["Nearest choices", "Needed of it", "Misses at", "Pools", "Volumes", "Set", "Carries MiB/s", "IOPS"];
     let mut table = Table::new("Choices that do not fit, the nearest first", &head);
     for miss in &advice.misses {
-        let mut cells = purchase_columns(miss);
-        cells.extend(maximum_columns(miss, &advice.workload));
         let mut missed: Vec<&str> = Vec::new();
         for one in miss.constraints.iter().filter(|one| !one.used.fits()) {
             if !missed.contains(&one.kind.name()) {
@@ -129,7 +127,9 @@ fn misses_table(advice: &Advice) -> Table {
             }
         }
         let used = miss.binding().map_or(Value::Nothing, |one| share(one.used));
-        cells.extend([missed.join(", ").into(), used]);
+        let mut cells = vec![used, missed.join(", ").into()];
+        cells.extend(purchase_columns(miss));
+        cells.extend(maximum_columns(miss, &advice.workload));
         table.row(kind(miss), cells);
     }
     table

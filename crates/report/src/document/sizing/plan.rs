@@ -14,7 +14,7 @@ use super::{
 /// Options that are shown without unfolding.
 const LEADING: usize = 3;
 const LOAD: usize = 1;
-const HEADROOM: usize = 4;
+const HEADROOM: usize = 6;
 
 /// A self-contained page with a plan: the recommended option `chosen`, counted from 0, then all options. `catalog` and the
 /// order of `asked` must be those of the plan.
@@ -39,9 +39,10 @@ pub fn plan_html(
         text.push_str(&section(&heading(option, chosen), &page.pools_and_volumes(option)));
         text.push_str(&page.workloads(option));
     }
-    for (index, option) in plan.options.iter().enumerate().filter(|(index, _)| *index != chosen) {
-        text.push_str(&details(&heading(option, index), page.pools_and_volumes(option)));
-    }
+    let in_full =
+        |(index, option): (usize, _)| details(&heading(option, index), page.pools_and_volumes(option));
+    let others = plan.options.iter().enumerate().filter(|(index, _)| *index != chosen).map(in_full);
+    text.push_str(&details("The other options in full", others.collect()));
     let of_one = |one: &Sized<'_>| details(one.name, assumptions(*one, catalog));
     text.push_str(&details("The workloads and their assumptions", asked.iter().map(of_one).collect()));
     text.push_str(&folded_list("cited", "Skipped levels", &options::skipped_levels(&plan.left_out)));
@@ -54,7 +55,7 @@ fn title(asked: &[Sized<'_>]) -> String {
     let capacity: u64 = asked.iter().map(|one| one.workload.planned().0).fold(0, u64::saturating_add);
     let streams = asked.iter().flat_map(|one| &one.workload.streams).copied().collect();
     let together = Workload { streams, ..Workload::new(envelope::Bytes(capacity)) };
-    format!("{}, of {} workloads", question::title(&together), asked.len())
+    question::title(&format!("{} workloads: ", asked.len()), &together)
 }
 
 fn heading(option: &PlanOption, index: usize) -> String {
@@ -123,7 +124,8 @@ impl<'a> Page<'a> {
             totals: true,
             ceilings: vec![ceiling],
         };
-        let note = "Each bar is the peak with its headroom. Settings are made for it, so 100 % is normal.";
+        let note =
+            "Each bar is the peak with its headroom. The settings are chosen for it, so 100 % is normal.";
         let title = "Load of each workload and its limit".to_owned();
         (!loaded.is_empty()).then(|| Plot { title, note: note.to_owned(), chart: Chart::Bars(bars) })
     }

@@ -5,13 +5,14 @@ use envelope::{BytesPerSecond, Catalog, Stream, Workload, mib_within, size, size
 use super::super::facts::Fact;
 use super::super::table::{Row, RowKind, Table, Value};
 
-pub(super) fn title(workload: &Workload) -> String {
+/// The title of a page; `name` is that of the workloads together.
+pub(super) fn title(name: &str, workload: &Workload) -> String {
     let capacity = size(workload.planned());
     if workload.streams.is_empty() {
-        return format!("What to buy for {capacity}");
+        return format!("What to buy for {name}{capacity}");
     }
     let (rate, iops) = Stream::total(&workload.streams);
-    format!("What to buy for {capacity}, {} MiB/s and {} IOPS", load_in_mib(rate), Value::count(iops.0))
+    format!("What to buy for {name}{capacity}, {} MiB/s and {} IOPS", load_in_mib(rate), Value::count(iops.0))
 }
 
 pub(super) fn facts(workload: &Workload, catalog: &Catalog) -> Vec<Fact> {

@@ -262,7 +262,7 @@ fn plan_page_has_the_form_of_the_single_one() {
     crate::document::tests::check_page(&page);
     let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}"));
     let order = [
-        "<h1>What to buy for 9 TiB, 39.1 MiB/s and 5,000 IOPS, of 3 workloads</h1>",
+        "<h1>What to buy for 3 workloads: 9 TiB, 39.1 MiB/s and 5,000 IOPS</h1>",
         "<p class=\"result\">anf/premium: 9 TiB in 1 pool, 3 volumes, 921.60 EUR a month.</p>",
         "<p class=\"limit\">Closest to its limit: ",
         "Load of each workload and its limit",
