@@ -66,6 +66,8 @@ enum Verb {
     #[command(after_help = ELSEWHERE)]
     Apply(Box<apply::ApplyArgs>),
     /// Write each workload as a scenario for "plimsoll bench run".
+    ///
+    /// With --plan, --output names a directory, and each workload has a file there.
     #[command(after_help = ELSEWHERE)]
     Scenario(Box<scenario::ScenarioArgs>),
     /// Say how to compare options by cost, or print example prices.
