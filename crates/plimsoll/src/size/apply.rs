@@ -87,7 +87,9 @@ pub(super) fn run(args: &ApplyArgs) -> anyhow::Result<ExitCode> {
             .iter()
             .try_for_each(|(name, options)| say(&format!("Mount {name} with: -o {options}\n")))?;
         say(match applied.mounts.is_empty() {
-            true => "Next: \"plimsoll size scenario\" with the flags of the workload writes the load that proves it.\n",
+            true => {
+                "Next: \"plimsoll size scenario\" with the flags of the workload writes the load that proves it.\n"
+            }
             false => {
                 "Next: \"plimsoll size scenario\" with --plan and --output DIR writes the loads that prove it.\n"
             }

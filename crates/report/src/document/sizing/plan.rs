@@ -3,13 +3,11 @@
 use envelope::{Catalog, Plan, PlanOption, PlannedVolume, Utilization, Workload, size, size_to_buy};
 
 use super::super::content::Lead;
-use super::super::html::{details, folded_list, in_short, table};
+use super::super::html::{details, folded_list, in_short, plot as figure, table};
 use super::super::plot::{Bars, Ceiling, Chart, Part, Plot, Stack};
 use super::super::table::{Row, RowKind, Table, Value};
-use super::{
-    Sized, Years, assumptions, body, figure, options, plot, question, section, sources, stamp, tables, whole,
-    years,
-};
+use super::years::{self, Years};
+use super::{Sized, assumptions, body, options, plot, question, section, sources, stamp, tables, whole};
 
 /// Options that are shown without unfolding.
 const LEADING: usize = 3;

@@ -2,9 +2,10 @@
 
 use envelope::{Bytes, Choice, Constraint, Cost, PlanYear, Workload, Year, size, size_to_buy};
 
+use super::super::html::table;
 use super::super::plot::svg::escape;
 use super::super::table::{Table, Value};
-use super::{options, table};
+use super::options;
 
 /// The years of an option, in words, for all forms of an answer.
 pub struct Years {
