@@ -1,7 +1,7 @@
 //! A map of cells: higher values are darker.
 
 use super::chart::{Heatmap, Spot};
-use super::svg::{Anchor, LETTER_WIDTH, Svg, WIDTH, truncated};
+use super::svg::{Anchor, LETTER_WIDTH, Svg, WIDTH, letters_in, truncated};
 use crate::document::table::Value;
 
 const LEFT: (f64, f64) = (90.0, 260.0);
@@ -14,7 +14,7 @@ pub(super) fn draw(chart: &Heatmap) -> Svg {
     let mut svg = Svg::new(TOP + ROW * chart.rows.len() as f64 + 6.0);
     let longest = chart.rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     let left = (20.0 + LETTER_WIDTH * longest as f64).clamp(LEFT.0, LEFT.1);
-    let letters = ((left - 20.0) / LETTER_WIDTH) as usize;
+    let letters = letters_in(left - 20.0);
     let width = (WIDTH - left) / chart.columns.len().max(1) as f64;
     for (index, column) in chart.columns.iter().enumerate() {
         let middle = left + width * (index as f64 + 0.5);

@@ -2,7 +2,7 @@
 
 use super::chart::{Area, Line, Lines, Mark};
 use super::scale::Scale;
-use super::svg::{Anchor, LETTER_WIDTH, Svg, WIDTH, wrapped};
+use super::svg::{Anchor, LETTER_WIDTH, Svg, WIDTH, letters_in, wrapped};
 use crate::document::table::Value;
 
 pub(super) const HEIGHT: f64 = 310.0;
@@ -148,7 +148,7 @@ pub(super) fn legend_entries<'a>(
 /// Draws names with their signs, in rows at the top. Returns the lower edge of the legend.
 pub(super) fn legend(svg: &mut Svg, names: &[(Sign, &str)]) -> f64 {
     let (mut x, mut y) = (LEFT, 14.0);
-    let letters = ((WIDTH - LEFT - SIGN - 2.0) / LETTER_WIDTH) as usize;
+    let letters = letters_in(WIDTH - LEFT - SIGN - 2.0);
     for (sign, name) in names.iter().filter(|(_, name)| !name.is_empty()) {
         let lines = wrapped(name, letters);
         let longest = lines.iter().map(|line| line.chars().count()).max().unwrap_or(0);

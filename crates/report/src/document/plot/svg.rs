@@ -129,6 +129,11 @@ fn tip_element(tip: &str) -> String {
     if tip.is_empty() { String::new() } else { format!("<title>{}</title>", escape(tip)) }
 }
 
+/// The number of letters that fit into a width.
+pub(super) fn letters_in(width: f64) -> usize {
+    (1..).take_while(|&letters: &i32| f64::from(letters) * LETTER_WIDTH <= width).count()
+}
+
 /// At most this many letters of a name.
 pub(super) fn truncated(name: &str, letters: usize) -> String {
     if name.chars().count() <= letters {
@@ -178,6 +183,7 @@ mod tests {
 
     #[test]
     fn names_are_truncated_and_lines_are_wrapped_at_words() {
+        assert_eq!([letters_in(0.0), letters_in(2.5 * LETTER_WIDTH)], [0, 2]);
         assert_eq!(truncated("short", 5), "short");
         assert_eq!(truncated("shorter", 5), "shor…");
         assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
