@@ -83,7 +83,12 @@ pub(super) fn run(
 ) -> anyhow::Result<Report> {
     for step in steps {
         let absent = step.needs.iter().find(|needed| steps.iter().all(|other| other.name != **needed));
-        ensure!(absent.is_none(), "{} needs {}, which is not among the steps", step.name, absent.unwrap_or(&""));
+        ensure!(
+            absent.is_none(),
+            "{} needs {}, which is not among the steps",
+            step.name,
+            absent.unwrap_or(&"")
+        );
     }
     process::empty_dir(logs)?;
     eprintln!("{} steps, {CORES} at a time; their logs are in {}", steps.len(), logs.display());
