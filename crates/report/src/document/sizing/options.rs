@@ -24,13 +24,13 @@ pub(super) fn carried(choice: &Choice, workload: &Workload) -> String {
     let bottleneck = choice
         .binding()
         .map_or_else(String::new, |one| format!("Bottleneck: {}, {} used.", one.kind.name(), one.used));
-    let Some((load, peak)) = choice.maximum_load(workload).zip(choice.at_peak(workload)) else {
+    let Some(((rate, iops), peak)) = choice.maximum_load(workload).zip(choice.at_peak(workload)) else {
         return bottleneck;
     };
-    format!("The peak takes {peak} of its limit: {}. {bottleneck}", load_in_words(load))
+    format!("The peak takes {peak} of its limit: {}. {bottleneck}", load_in_words(rate, iops))
 }
 
-pub(super) fn load_in_words((rate, iops): (BytesPerSecond, Iops)) -> String {
+pub(super) fn load_in_words(rate: BytesPerSecond, iops: Iops) -> String {
     format!("{} MiB/s or {} IOPS of this mix", ceiling_in_mib(rate), Value::count(iops.0))
 }
 
@@ -166,9 +166,10 @@ fn evidence(choice: &Choice, workload: &Workload) -> Option<&'static str> {
 pub(super) fn facts(choice: &Choice, workload: &Workload, catalog: &Catalog) -> Vec<Fact> {
     let pool = if choice.level().info().is_instance { "Instances" } else { "Pools" };
     let large = if choice.volume.settings.large { ", large ones" } else { "" };
-    let carries = choice.maximum_load(workload).map(load_in_words);
+    let carries = choice.maximum_load(workload).map(|(rate, iops)| load_in_words(rate, iops));
     let raisable = choice.raisable_load(workload);
-    let raisable = raisable.map(|load| format!("to {}, by its settings alone", load_in_words(load)));
+    let raisable =
+        raisable.map(|(rate, iops)| format!("to {}, by its settings alone", load_in_words(rate, iops)));
     let raises = choice.cost.as_ref().map_or_else(Vec::new, |_| choice.raises(workload, catalog));
     let raise = |step| {
         let raise = raises.iter().find(|raise| raise.step == step)?;

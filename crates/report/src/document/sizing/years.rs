@@ -12,14 +12,14 @@ pub struct Years {
     pub rows: Vec<YearInWords>,
     /// The first year that outgrows the option.
     pub verdict: String,
-    /// What grows.
+    /// The growth of the data, in words.
     pub growth: String,
 }
 
 pub struct YearInWords {
     pub year: String,
     pub data: String,
-    /// What to buy for this year.
+    /// The smallest capacity that carries this year.
     pub needs: String,
     pub cost: Option<String>,
     pub state: String,
