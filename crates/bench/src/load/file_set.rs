@@ -296,7 +296,6 @@ impl FileSet {
     }
 }
 
-/// A single directory gets the plain name.
 /// Refuses files for which the target has no room. The files of earlier runs are used again, or make room.
 fn check_room(plan: &Plan, client: &mut Client, laid_out: &LaidOut) -> Result<(), Error> {
     let is_known =
@@ -318,6 +317,7 @@ fn check_room(plan: &Plan, client: &mut Client, laid_out: &LaidOut) -> Result<()
     )))
 }
 
+/// A single directory gets the plain name.
 fn directories(client: &mut Client, top: &Handle, name: &str, count: usize) -> Result<Vec<Handle>, Error> {
     if count == 1 {
         return Ok(vec![client.make_dir(top, name, 0o755)?]);

@@ -31,7 +31,7 @@ use crate::target::{Protection, Target, Version};
 
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 /// The time for the first answer: a server of another protocol may wait for the rest of a message.
-const NEGOTIATE_TIMEOUT: Duration = Duration::from_secs(5);
+const NEGOTIATE_TIMEOUT: Duration = Duration::from_secs(10);
 const FRAME_MAX: u32 = (8 << 20) + 4096;
 /// Bounds the bytes of a READ or WRITE.
 const TRANSFER_MAX: u32 = 8 << 20;
