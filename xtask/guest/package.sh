@@ -19,8 +19,8 @@ until [ "$(cat /proc/fs/nfsd/threads 2>/dev/null || echo 0)" -eq 0 ] && ! ss -Ht
     rpc.nfsd 0
     sleep 1
 done
-modprobe -a nfs nfsv4
-mkdir -p /data /mnt/v1
+modprobe -a nfs nfsv4 cifs
+mkdir -p /data /mnt/v1 /mnt/smb
 umask 077
 echo secret-1 >/tmp/secret
 umask 022
@@ -57,6 +57,18 @@ check owner owner
 ! command -v setfattr >/dev/null || check extended-attribute attribute
 no_denials() { ! journalctl -u $UNIT | grep -iE 'operation not permitted|SECCOMP|EPERM'; }
 check log-has-no-denials no_denials
+
+# A write over NFS takes back the lease that a file has over SMB.
+mount_smb() { mount -i -t cifs //127.0.0.1/v1 /mnt/smb -o vers=3.1.1,ip=127.0.0.1,username=alice,password=secret-1; }
+write_to_open_file() {
+    chmod 755 /mnt/v1 && chmod 666 /mnt/v1/file && cat /mnt/smb/file >/dev/null && exec 3<>/mnt/smb/file && cat /tmp/file >/mnt/v1/file
+}
+has_no_defects() { ! journalctl -u $UNIT --no-pager | grep -F 'a defect'; }
+check mount-over-smb mount_smb
+check write-breaks-a-lease write_to_open_file
+exec 3>&-
+check break-is-no-defect has_no_defects
+umount /mnt/smb
 
 check restart systemctl restart $UNIT
 check read-after-restart has_file

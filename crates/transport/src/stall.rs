@@ -7,10 +7,17 @@
 use nix::libc;
 use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::GetStruct;
+use std::mem::offset_of;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-nix::getsockopt_impl!(TcpInfo, libc::IPPROTO_TCP, libc::TCP_INFO, libc::tcp_info, GetStruct<libc::tcp_info>);
+const BACKOFF: usize = offset_of!(libc::tcp_info, tcpi_backoff);
+
+/// `tcp_info` up to the needed field. Each kernel has a `tcp_info` of another length, and nix panics if the kernel returns
+/// fewer bytes than it was asked for.
+type Prefix = [u8; BACKOFF + 1];
+
+nix::getsockopt_impl!(TcpInfo, libc::IPPROTO_TCP, libc::TCP_INFO, Prefix, GetStruct<Prefix>);
 
 #[derive(Clone, Copy)]
 struct TcpInfo;
@@ -48,5 +55,5 @@ impl Stall {
 }
 
 fn backoff(socket: &TcpStream) -> u8 {
-    getsockopt(socket, TcpInfo).map_or(0, |info| info.tcpi_backoff)
+    getsockopt(socket, TcpInfo).map_or(0, |info| info[BACKOFF])
 }
