@@ -35,6 +35,8 @@ check install dpkg --install /job/plimsoll.deb
 check starts-on-installation is_active
 check is-enabled same "$(systemctl is-enabled $UNIT)" enabled
 check listens-on-loopback-only status_says "NFS on 127.0.0.1:2049, API at http://127.0.0.1:2050"
+foreign_address() { ! plimsoll setup --address 192.0.2.1 --protocols nfs --tls none 2>/tmp/refused && grep -q 'does not have the address' /tmp/refused && is_active; }
+check setup-refuses-the-address-of-another-machine foreign_address
 check setup plimsoll setup --address 0.0.0.0 --protocols nfs,smb --tls none --user alice --uid 1234 --password-file /tmp/secret
 check setup-keeps-the-packaged-file test -s $CONFIG.backup
 check is-active is_active

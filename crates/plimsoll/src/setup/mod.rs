@@ -7,6 +7,7 @@ mod questions;
 mod systemd;
 
 use crate::certificates;
+use crate::exit::usage;
 use crate::manage::{PasswordArgs, ServiceArgs};
 use crate::terminal::{self, print};
 pub(crate) use args::SetupArgs;
@@ -14,7 +15,7 @@ pub(crate) use args::SetupArgs;
 use anyhow::{Context, ensure};
 use api_client::model::{NewUser, Password};
 use questions::{Answers, Tls};
-use std::io::IsTerminal;
+use std::io::{ErrorKind, IsTerminal};
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::path::Path;
 
@@ -23,6 +24,10 @@ const FIRST_UID: u32 = 1000;
 
 pub(crate) fn run(args: &SetupArgs) -> anyhow::Result<()> {
     let answers = answers(args)?;
+    let starts = systemd::has_unit(&args.config);
+    if starts {
+        check_own(answers.address)?;
+    }
     file::check_replaceable(&args.config, args.force)?;
     let password = answers.user.as_deref().map(|name| password(args, name)).transpose()?.flatten();
     let tls = certificate(&answers, &args.config)?;
@@ -30,7 +35,6 @@ pub(crate) fn run(args: &SetupArgs) -> anyhow::Result<()> {
     let config = file::check(&text, &args.config)?;
     let backup = file::write(&args.config, &text)?;
     print(&advice::written(&args.config, backup.as_deref()))?;
-    let starts = systemd::has_unit(&args.config);
     if starts {
         systemd::restart()?;
         print("The service runs (systemctl status plimsoll).\n")?;
@@ -94,6 +98,16 @@ fn create_user(
     Ok(Some(true))
 }
 
+/// Refuses an address at which this machine cannot listen: the service would not start.
+fn check_own(address: IpAddr) -> anyhow::Result<()> {
+    match UdpSocket::bind((address, 0)) {
+        Err(error) if error.kind() == ErrorKind::AddrNotAvailable => Err(usage(format!(
+            "this machine does not have the address {address}; allowed: an address that \"ip address\" shows, or 0.0.0.0 for all"
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// The address or name by which clients reach an address of this machine.
 fn host(address: IpAddr) -> String {
     match address {
@@ -112,4 +126,21 @@ fn primary_address() -> Option<IpAddr> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
     socket.connect(("192.0.2.1", 9)).ok()?;
     socket.local_addr().ok().map(|address| address.ip()).filter(|ip| !ip.is_unspecified())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn address_of_another_machine_is_refused() {
+        for own in ["127.0.0.1", "0.0.0.0"] {
+            check_own(own.parse().unwrap()).unwrap();
+        }
+        let refused = check_own("192.0.2.1".parse().unwrap()).unwrap_err().to_string();
+        assert!(
+            refused.starts_with("this machine does not have the address 192.0.2.1; allowed: "),
+            "{refused}"
+        );
+    }
 }
