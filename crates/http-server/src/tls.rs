@@ -29,12 +29,6 @@ pub(crate) fn acceptor(tls: &Tls) -> io::Result<TlsAcceptor> {
         .map_err(io::Error::other)?
         .with_no_client_auth()
         .with_single_cert(certificates, key)
-        .map_err(|error| match error {
-            tokio_rustls::rustls::Error::InconsistentKeys(_) => invalid(
-                "certificate and key",
-                &"they do not belong together: the key is of another certificate",
-            ),
-            other => invalid("certificate and key", &other),
-        })?;
+        .map_err(|error| invalid("certificate and key", &error))?;
     Ok(TlsAcceptor::from(Arc::new(config)))
 }

@@ -3,8 +3,11 @@
 use crate::number;
 use serde::Deserialize;
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 use vfs::bounds::Networks;
+
+const BITS: RangeInclusive<u8> = 1..=128;
 
 /// The prefix lengths that define one network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -30,7 +33,7 @@ impl TryFrom<i64> for Ipv6Prefix {
 
     fn try_from(bits: i64) -> Result<Self, String> {
         let found = u8::try_from(bits).ok().filter(|bits| Networks::from_prefix(*bits).is_some());
-        found.map(Self).ok_or_else(|| format!("is {bits}; allowed: a whole number from 1 to 128"))
+        found.map(Self).ok_or_else(|| format!("is {bits}; {}", number::allowed(&BITS)))
     }
 }
 
@@ -38,10 +41,8 @@ impl FromStr for Ipv6Prefix {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let bits = text
-            .parse()
-            .map_err(|_| format!("\"{text}\" is not a number of bits; {}", number::allowed(&(1..=128))))?;
-        <Self as TryFrom<i64>>::try_from(bits)
+        let prefix = text.parse::<i64>().ok().and_then(|bits| Self::try_from(bits).ok());
+        prefix.ok_or_else(|| number::allowed(&BITS))
     }
 }
 

@@ -160,7 +160,8 @@ fn report(tone: Tone, kind: &str, text: &str) {
 }
 
 /// Words of libraries, and plain ones for them.
-const LIBRARY_WORDS: [(&str, &str); 6] = [
+const LIBRARY_WORDS: [(&str, &str); 7] = [
+    ("keys may not be consistent: KeyMismatch", "the key is of another certificate"),
     ("stream did not contain valid UTF-8", "it is not text in UTF-8"),
     ("failed to lookup address information: ", "the name has no address: "),
     (": io: Peer disconnected", " closes the connection, and is no HTTP server"),
@@ -188,12 +189,15 @@ fn without_os_numbers(text: &str) -> String {
     plain
 }
 
-/// The standard error for the log, without the numbers of errors.
+/// The standard error for the log, in plain words, and as JSON with `--json`.
 pub(crate) struct LogWriter;
 
 impl Write for LogWriter {
     fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
         let plain = in_plain_words(&String::from_utf8_lossy(line));
+        if note("log", plain.trim_end()) {
+            return Ok(line.len());
+        }
         std::io::stderr().write_all(plain.as_bytes()).map(|()| line.len())
     }
 

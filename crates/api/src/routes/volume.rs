@@ -148,10 +148,11 @@ fn mount_targets(call: &Call, _: NoQuery, _: NoBody) -> Result<Json<MountTargets
     let least = volume.rules.iter().map(|rule| rule.protection).min().unwrap_or_default();
     let at = |endpoint: Option<IpAddr>, protocol| {
         let target = call.core.plane.mount_target(protocol, endpoint, least)?;
-        let is_own =
+        // SMB is at the service's own address alone. NFS has the endpoints where that is not known or one of them.
+        let is_beside_endpoints =
             endpoint.is_none() && !volume.endpoints.is_empty() && protocol != envelope::Protocol::Smb;
-        let is_said = target.address.is_unspecified() || volume.endpoints.contains(&target.address);
-        (!is_own || !is_said).then_some(target)
+        let adds_nothing = target.address.is_unspecified() || volume.endpoints.contains(&target.address);
+        (!is_beside_endpoints || !adds_nothing).then_some(target)
     };
     let at = &at;
     let targets =

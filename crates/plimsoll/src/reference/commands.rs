@@ -121,8 +121,8 @@ pub(super) fn exit_codes() -> String {
     root.build();
     own_statuses(&mut page, &root);
     page.push_str("\nWith `--json` the standard error has JSON objects alone, each on a line of its own. An error is\n\
-         `{\"error\": {\"message\": …, \"exit_status\": …}}`. A warning has `warning`, the progress of a benchmark has\n\
-         `progress`, each with its `message`.\n",
+         `{\"error\": {\"message\": …, \"exit_status\": …}}`. A warning has `warning`, a line of the log `log`, the\n\
+         progress of a benchmark `progress`, each with its `message`.\n",
     );
     page
 }

@@ -10,6 +10,7 @@ use report::scenario::{Depth, Pattern, Scenario, Series, Targets};
 use super::question::{Asked, HiddenQuestion, SizingRequest};
 use crate::exit::usage;
 use crate::form::Form;
+use crate::shell::quoted;
 use crate::terminal::folded;
 
 #[derive(Debug, Args)]
@@ -31,6 +32,9 @@ pub(super) fn run(args: &ScenarioArgs) -> anyhow::Result<ExitCode> {
 /// Writes a file for each workload of a plan, and says how to run it. Workloads that the benchmark cannot run are named
 /// with the reason.
 fn write_all(workloads: &[SizingRequest], args: &ScenarioArgs) -> anyhow::Result<()> {
+    if args.form.is_json() {
+        return Err(usage("--json prints the scenario of one workload: a plan gives files in TOML"));
+    }
     let Some(directory) = args.form.file() else {
         return Err(usage(
             "a plan gives a scenario for each workload: give their directory with --output DIR",
@@ -59,7 +63,7 @@ fn write_all(workloads: &[SizingRequest], args: &ScenarioArgs) -> anyhow::Result
 /// The command that measures the volume with the name of the workload, as "size apply" creates it.
 fn run_command(file: &str, volume: &str) -> String {
     let file = if file.contains('/') { file.to_owned() } else { format!("./{file}") };
-    format!("plimsoll bench run {file} --target nfs://HOST/{volume}\n")
+    format!("plimsoll bench run {} --target {}\n", quoted(&file), quoted(&format!("nfs://HOST/{volume}")))
 }
 
 /// A file with the name of a workload that is none of `others`.
@@ -150,5 +154,11 @@ mod tests {
         let others = [("a-b.toml".to_owned(), String::new())];
         assert_eq!(file_name("a/b", &others), "a-b-.toml");
         assert_eq!(file_name("../db", &[]), "---db.toml");
+    }
+
+    #[test]
+    fn command_can_be_pasted_into_a_shell() {
+        let said = run_command("my loads/db.toml", "a;b");
+        assert_eq!(said, "plimsoll bench run 'my loads/db.toml' --target 'nfs://HOST/a;b'\n");
     }
 }

@@ -90,12 +90,9 @@ fn config(pem: &Pem, protocol: &[u8]) -> io::Result<ServerConfig> {
             builder.with_client_cert_verifier(verifier)
         }
     };
-    let mut config = builder.with_single_cert(certificates, key).map_err(|error| match error {
-        rustls::Error::InconsistentKeys(_) => {
-            invalid("certificate and key", &"they do not belong together: the key is of another certificate")
-        }
-        other => invalid("certificate and key", &other),
-    })?;
+    let mut config = builder
+        .with_single_cert(certificates, key)
+        .map_err(|error| invalid("certificate and key", &error))?;
     config.alpn_protocols = vec![protocol.to_vec()];
     // A resumed session would outlive the certificates that it began with.
     config.session_storage = Arc::new(NoServerSessionStorage {});

@@ -52,12 +52,12 @@ pub fn html(
     text.push_str(&section("Options", &options_in_tables(advice, chosen)));
     text.push_str(&years.map_or_else(String::new, |years| section("Years", &years::shown(years))));
     if let Some(choice) = choice {
-        let body = body(choice, workload, catalog, None);
+        let body = body(choice, workload, catalog, "");
         text.push_str(&section(&options::title(choice, chosen), &body));
     }
     let with_plot = |choice: &Choice| {
         let plot = plot::of(choice, workload, catalog).as_ref().map_or_else(String::new, figure);
-        body(choice, workload, catalog, Some(plot))
+        body(choice, workload, catalog, &plot)
     };
     let others = advice.options.iter().enumerate().filter(|(index, _)| *index != chosen);
     let mut in_full: String =
@@ -94,10 +94,10 @@ fn options_in_tables(advice: &Advice, chosen: usize) -> String {
     tables(&options::tables(advice, chosen)) + &details(&summary, all)
 }
 
-/// A choice in words, with its bounds folded. `plot` stands before the caveats.
-fn body(choice: &Choice, workload: &Workload, catalog: &Catalog, plot: Option<String>) -> String {
+/// A choice in words, with its bounds folded. `plot`, which may be empty, stands before the caveats.
+fn body(choice: &Choice, workload: &Workload, catalog: &Catalog, plot: &str) -> String {
     let mut text = facts(&options::facts(choice, workload, catalog));
-    text.push_str(&plot.unwrap_or_default());
+    text.push_str(plot);
     text.push_str(&list("doubts", "Caveats", &choice.caveats));
     text.push_str(&details("Bounds, mount options, clients", bounds::tables_of(choice)));
     text

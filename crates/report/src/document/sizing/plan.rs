@@ -214,7 +214,7 @@ impl<'a> Page<'a> {
         let of_one = |(asked, volume): (Sized<'a>, &PlannedVolume)| {
             let plot = plot::of(&volume.choice, asked.workload, self.catalog);
             let plot = plot.as_ref().map_or_else(String::new, figure);
-            let body = body(&volume.choice, asked.workload, self.catalog, Some(plot));
+            let body = body(&volume.choice, asked.workload, self.catalog, &plot);
             details(&format!("{}: {}", asked.name, options::kind(&volume.choice)), body)
         };
         self.volumes(option).into_iter().map(of_one).collect()
