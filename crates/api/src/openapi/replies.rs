@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 /// All replies of an operation, by status.
 pub(super) fn all(endpoint: &Endpoint, described: &OperationSchemas, problem: &Value) -> Value {
     let given = &described.replies;
+    let has_page_token = described.query.as_value()["properties"].get("page_token").is_some();
     let mut replies = Map::new();
     for given in given {
         let mut reply = json!({
@@ -19,7 +20,7 @@ pub(super) fn all(endpoint: &Endpoint, described: &OperationSchemas, problem: &V
         given.headers.iter().for_each(|name| reply["headers"][name] = header(name));
         replies.insert(given.status.as_str().to_owned(), reply);
     }
-    for status in refusals(endpoint) {
+    for status in refusals(endpoint, has_page_token) {
         let mut reply = json!({
             "description": meaning(status),
             "content": { PROBLEM: { "schema": problem } },
@@ -71,7 +72,7 @@ fn meaning(status: StatusCode) -> &'static str {
 }
 
 /// The refusals of an operation.
-fn refusals(endpoint: &Endpoint) -> Vec<StatusCode> {
+fn refusals(endpoint: &Endpoint, has_page_token: bool) -> Vec<StatusCode> {
     let mut refusals: BTreeSet<u16> = endpoint.refusals.iter().copied().collect();
     refusals.extend([400, 429, 500]);
     if endpoint.method != Method::GET {
@@ -84,6 +85,9 @@ fn refusals(endpoint: &Endpoint) -> Vec<StatusCode> {
     }
     if endpoint.path.contains('{') {
         refusals.insert(404);
+    }
+    if has_page_token {
+        refusals.insert(422);
     }
     if endpoint.is_conditional {
         refusals.insert(412);

@@ -52,7 +52,9 @@ pub(super) fn page_of<T, K: Ord + std::fmt::Display + std::str::FromStr>(
 
 /// A page token that was not given out.
 pub(super) fn bad_page_token() -> Failure {
-    let detail =
-        "the parameter page_token is not from this list; allowed: the next_page_token of the previous page";
-    Problem::malformed(detail).into()
+    control::Error::Invalid {
+        what: "the parameter page_token is not from this list".to_owned(),
+        allowed: "the next_page_token of the previous page".to_owned(),
+    }
+    .into()
 }
