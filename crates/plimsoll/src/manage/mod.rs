@@ -6,7 +6,7 @@ mod client_check;
 mod connection;
 mod group;
 mod level;
-mod limits;
+pub(crate) mod limits;
 pub(crate) mod names;
 mod operation;
 mod password;

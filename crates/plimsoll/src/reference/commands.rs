@@ -81,9 +81,10 @@ fn form(argument: &Arg) -> String {
     format!("`{}`", text.replace('|', "\\|"))
 }
 
-fn meaning(argument: &Arg) -> String {
+pub(super) fn meaning(argument: &Arg) -> String {
     let help = argument.get_long_help().or_else(|| argument.get_help());
-    let help = help.map(ToString::to_string).unwrap_or_default();
+    // Clap takes the period from the end of a paragraph.
+    let help = help.map(ToString::to_string).unwrap_or_default().replace("\n\n", ". ");
     let values: Vec<String> = argument
         .get_possible_values()
         .iter()
