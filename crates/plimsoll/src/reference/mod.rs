@@ -4,6 +4,7 @@
 mod catalogs;
 mod commands;
 mod configuration;
+mod plan_file;
 mod tests;
 
 /// Text in a cell of a table.

@@ -1,6 +1,6 @@
 //! Compares the pages with the committed ones.
 
-use super::{catalogs, commands, configuration};
+use super::{catalogs, commands, configuration, plan_file};
 use std::fs;
 use std::path::Path;
 
@@ -22,5 +22,6 @@ fn pages_are_up_to_date() {
     check("configuration.md", &configuration::page());
     check("levels.md", &catalogs::levels());
     check("scenarios.md", &catalogs::scenarios());
+    check("plan-file.md", &plan_file::page());
     check("exit-codes.md", &commands::exit_codes());
 }

@@ -5,7 +5,7 @@ mod apply;
 mod explain;
 mod plan;
 mod prices;
-mod question;
+pub(crate) mod question;
 mod scenario;
 mod watch;
 mod words;

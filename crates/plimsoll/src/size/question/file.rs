@@ -77,6 +77,15 @@ fn keys() -> BTreeSet<String> {
     long.chain(MORE).map(str::to_owned).collect()
 }
 
+/// The flags whose names are the keys of a workload, in the order of the help.
+#[cfg(test)]
+pub(crate) fn flags_of_keys() -> Vec<clap::Arg> {
+    let keys = keys();
+    let command = Question::augment_args(Command::new("workload"));
+    let is_key = |arg: &&clap::Arg| arg.get_long().is_some_and(|long| keys.contains(long));
+    command.get_arguments().filter(is_key).cloned().collect()
+}
+
 /// The question of a table: the command line with its keys as flags, so that both mean the same.
 fn question(name: &str, table: &Table) -> anyhow::Result<Question> {
     let keys = keys();

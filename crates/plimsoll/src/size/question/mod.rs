@@ -1,7 +1,7 @@
 //! The question: reads flags and measurements as a workload and a catalog.
 
 mod catalog;
-mod file;
+pub(crate) mod file;
 mod flags;
 mod hidden;
 mod load;
