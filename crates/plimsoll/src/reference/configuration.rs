@@ -11,6 +11,10 @@ const INTRODUCTION: &str = "# Configuration
 default, if the file exists. `--config /dev/null` reads none. Every key is optional, and an unknown
 key is refused. Flags of `plimsoll serve` override the file. Pools, volumes, rules, users and tokens
 are not in it: the [commands](commands.md) and the [API](api.md) manage them.
+
+The service reads the file at its start only. After a change, restart it ([what needs a
+restart](../how-to/change-addresses.md#what-needs-a-restart)). The level of the log is not in the
+file: set the variable `PLIMSOLL_LOG` ([logs](../how-to/logs.md#change-the-level)).
 ";
 
 pub(super) fn page() -> String {
