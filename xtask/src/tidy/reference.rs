@@ -83,7 +83,40 @@ fn messages(files: &[File]) -> String {
 
 The service logs to the standard error; under systemd to the journal. `PLIMSOLL_LOG` sets the least
 level: `error`, `warn`, `info` (the default) or `debug`. Braces stand for values, which follow a
-message as `name=value`, too.
+message as `name=value`, too. [Logs and the record of changes](../how-to/logs.md) shows how to read
+and filter them.
+
+## A defect in the program
+
+A message that begins with `a defect:` means that Plimsoll has a bug, and that a part of it has
+panicked. It names the place in the program's source, the reason and the thread:
+
+```
+ERROR a defect: panicked at crates/nfs/src/v4/mod.rs:120:9:
+index out of bounds: the len is 0 but the index is 0 thread=\"nfs\"
+```
+
+The next message, or the end of the process, shows the effect:
+
+| next | effect |
+|---|---|
+| `a call panicked; its connection is closed` | one connection ends and its client connects again; other clients notice nothing |
+| `a request to the API failed` | one request gets status 500 |
+| `a task panicked: it goes on the next time` | the service repeats the task |
+| no message | one call gets no answer; its client repeats it |
+| the process ends with SIGABRT | all clients needed that thread. The unit restarts the service after 5 seconds, and clients wait as in each [restart](../how-to/operate.md#start-and-stop) |
+
+Acknowledged data stays safe in each case. The metric `plimsoll_panics_total` counts the panics of
+calls and tasks. A command that panics ends with status 101.
+
+To report a defect, send this message, the lines before it, and the output of `plimsoll --version`.
+If the request of one client fails each time, end the program that sends it. After 5 restarts within
+120 seconds systemd does not restart the service again. Then start it yourself:
+
+```
+systemctl reset-failed plimsoll
+systemctl start plimsoll
+```
 "
     .to_owned();
     for level in LEVELS {
@@ -91,9 +124,10 @@ message as `name=value`, too.
         let mut rows = BTreeSet::new();
         for file in files.iter().filter(|file| is_product(&file.path)) {
             let part = file.path.split('/').nth(1).unwrap_or_default();
-            let code = file.text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
             rows.extend(
-                logged(code, level).into_iter().map(|text| format!("| {} | {part} |\n", cell(&text))),
+                logged(without_tests(&file.text), level)
+                    .into_iter()
+                    .map(|text| format!("| {} | {part} |\n", cell(&text))),
             );
         }
         page.extend(rows);
@@ -106,13 +140,21 @@ fn is_product(path: &str) -> bool {
     path.starts_with("crates/") && path.contains("/src/") && path.ends_with(".rs") && !is_test
 }
 
+/// The text before the first module of tests in the file itself. `mod tests;` names another file.
+fn without_tests(text: &str) -> &str {
+    let modules = text.match_indices("#[cfg(test)]\nmod ");
+    let is_inline = |at: usize| text[at..].lines().nth(1).is_some_and(|line| line.ends_with('{'));
+    let end = modules.map(|(at, _)| at).find(|at| is_inline(*at));
+    &text[..end.unwrap_or(text.len())]
+}
+
 /// The messages of one level.
 fn logged(code: &str, level: &str) -> Vec<String> {
     let call = format!("tracing::{level}!(");
     code.match_indices(&call).filter_map(|(at, _)| message(&code[at + call.len()..])).collect()
 }
 
-/// The first string of a macro call that is no field's value.
+/// The first string of a macro call that is an argument of its own, neither a field's value nor a part of one.
 fn message(arguments: &str) -> Option<String> {
     let mut rest = arguments;
     loop {
@@ -134,7 +176,8 @@ fn message(arguments: &str) -> Option<String> {
                 (_, other) => text.push(other),
             }
         };
-        if !before.trim_end().ends_with('=') {
+        let before = before.trim_end();
+        if before.is_empty() || before.ends_with(',') {
             return Some(text);
         }
         rest = &after[end + 1..];
@@ -171,5 +214,15 @@ mod tests {
             "tracing::warn!(%error, name = \"x\", \"cannot \\\n    read {}\", path); tracing::info!(\"a\");";
         assert_eq!(logged(code, "warn"), ["cannot read {}"]);
         assert_eq!(logged(code, "info"), ["a"]);
+        let nested = "tracing::error!(thread = name.unwrap_or(\"unnamed\"), \"a defect: {panic}\");";
+        assert_eq!(logged(nested, "error"), ["a defect: {panic}"]);
+    }
+
+    #[test]
+    fn tests_in_the_file_end_the_text_and_declared_modules_do_not() {
+        let declared = "#[cfg(test)]\nmod tests;\nfn a() {}\n";
+        assert_eq!(without_tests(declared), declared);
+        let inline = format!("{declared}#[cfg(test)]\nmod tests {{\n}}\n");
+        assert_eq!(without_tests(&inline), declared);
     }
 }
