@@ -28,20 +28,20 @@ pub(super) fn next(answers: &Answers, host: &str, runs: bool, user: Option<bool>
         _ => "nfsv4.1,nfsv4.2",
     };
     let clients = network(host);
-    text += "  plimsoll pool create p1 --level plimsoll/unlimited --size 100GiB\n";
+    text += "  plimsoll pool create files --level plimsoll/unlimited --size 100GiB\n";
     _ = writeln!(
         text,
-        "  plimsoll volume create v1 --pool p1 --size 50GiB --protocols {protocols} --allow {clients}"
+        "  plimsoll volume create files --pool files --size 50GiB --protocols {protocols} --allow {clients}"
     );
     text += "and on clients:\n";
     let address = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
     if serves(Service::Nfs) {
         let xprtsec = if answers.tls == Tls::None { "" } else { ",xprtsec=tls" };
-        _ = writeln!(text, "  mount -t nfs -o vers=4.2{xprtsec} {address}:/v1 /mnt");
+        _ = writeln!(text, "  mount -t nfs -o vers=4.2{xprtsec} {address}:/files /mnt");
     }
     if serves(Service::Smb) {
         let name = answers.user.as_deref().unwrap_or("USER");
-        _ = writeln!(text, "  mount -t cifs -o vers=3.1.1,username={} //{address}/v1 /mnt", quoted(name));
+        _ = writeln!(text, "  mount -t cifs -o vers=3.1.1,username={} //{address}/files /mnt", quoted(name));
     }
     let ports = [(Service::Nfs, "2049/tcp (NFS)"), (Service::Smb, "445/tcp (SMB)")];
     let open: Vec<&str> =
@@ -79,8 +79,8 @@ mod tests {
             "plimsoll serve --config /etc/p.toml",
             "plimsoll user create alice --uid 1000",
             "--protocols smb,nfsv4.2 --allow 10.0.0.0/24",
-            "mount -t nfs -o vers=4.2,xprtsec=tls 10.0.0.5:/v1 /mnt",
-            "mount -t cifs -o vers=3.1.1,username=alice //10.0.0.5/v1 /mnt",
+            "mount -t nfs -o vers=4.2,xprtsec=tls 10.0.0.5:/files /mnt",
+            "mount -t cifs -o vers=3.1.1,username=alice //10.0.0.5/files /mnt",
             "2049/tcp (NFS), 445/tcp (SMB)",
         ] {
             assert!(text.contains(line), "{line}: {text}");
@@ -88,7 +88,7 @@ mod tests {
         let answers = Answers { services: vec![Service::Nfs], tls: Tls::None, user: None, ..answers };
         let text = next(&answers, "::1", true, None, Path::new("/etc/p.toml"));
         assert!(
-            text.contains("vers=4.2 [::1]:/v1") && !text.contains("cifs") && !text.contains("serve"),
+            text.contains("vers=4.2 [::1]:/files") && !text.contains("cifs") && !text.contains("serve"),
             "{text}"
         );
     }

@@ -35,7 +35,7 @@ fn setup_replaces_only_files_that_it_or_the_package_has_written() {
     fs::write(&config, packaged).unwrap();
     let (status, said) = setup(&config, dir.path(), &ALL);
     assert!(status == Some(0) && said.contains("plimsoll.toml.backup"), "{said}");
-    assert!(said.contains("mount -t nfs -o vers=4.2 127.0.0.1:/v1 /mnt"), "{said}");
+    assert!(said.contains("mount -t nfs -o vers=4.2 127.0.0.1:/files /mnt"), "{said}");
     assert_eq!(fs::read_to_string(&backup).unwrap(), packaged);
     let first = fs::read_to_string(&config).unwrap();
     assert!(first.contains("[smb]\nlisten = \"127.0.0.1:445\""), "{first}");
