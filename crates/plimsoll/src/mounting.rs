@@ -4,7 +4,7 @@ use crate::shell::quoted;
 use api::{MountTarget, NfsService};
 use control::Protocols;
 use envelope::Protocol;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use vfs::{Durability, Export, Namespace, Protection};
 
 /// The default port of NFS (RFC 1813 §2.1, RFC 8881 §2.9.3).
@@ -119,12 +119,13 @@ impl Mounting {
     }
 }
 
+/// The mount target of a volume over SMB. Without `uid` and `gid`, Linux lets only root write.
 pub(crate) fn smb_target(address: SocketAddr) -> MountTarget {
     let port = match address.port() {
         SMB_PORT => String::new(),
         port => format!(",port={port}"),
     };
-    let options = format!("vers=3.1.1,username=USER{port}");
+    let options = format!("vers=3.1.1,username=USER,uid=UID,gid=GID{port}");
     MountTarget { protocol: Protocol::Smb, address: address.ip(), options, has_locks: true }
 }
 
@@ -143,13 +144,34 @@ pub(crate) fn command(
     format!("mount -t {kind} -o {options} {source} /mnt{}", note(durability))
 }
 
-/// An address as `mount` takes it.
+/// An address of this machine as `mount` takes it.
 pub(crate) fn host(address: IpAddr) -> String {
+    in_brackets(&name_at(address))
+}
+
+/// A name or an address as `mount` takes it.
+pub(crate) fn in_brackets(name: &str) -> String {
+    if name.contains(':') { format!("[{name}]") } else { name.to_owned() }
+}
+
+/// The name of this machine for clients of an address: the address, or for all addresses the primary one.
+pub(crate) fn name_at(address: IpAddr) -> String {
     match address {
-        ip if ip.is_unspecified() => "HOST".into(),
-        IpAddr::V4(ip) => ip.to_string(),
-        IpAddr::V6(ip) => format!("[{ip}]"),
+        ip if ip.is_unspecified() => primary_address().map_or_else(host_name, |ip| ip.to_string()),
+        ip => ip.to_string(),
     }
+}
+
+pub(crate) fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// The address from which this machine reaches others. Connecting a datagram socket sends nothing (192.0.2.0/24 is for
+/// documentation, RFC 5737).
+pub(crate) fn primary_address() -> Option<IpAddr> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
+    socket.connect(("192.0.2.1", 9)).ok()?;
+    socket.local_addr().ok().map(|address| address.ip()).filter(|ip| !ip.is_unspecified())
 }
 
 /// The note about a durability other than the default.
@@ -226,10 +248,11 @@ mod tests {
             odd.starts_with(r"mount -t nfs -o vers=4.2 [::1]:'/it'\''s;x' /mnt   (durability: r"),
             "{odd}"
         );
-        assert_eq!(host("0.0.0.0".parse().unwrap()), "HOST");
+        let all = host("0.0.0.0".parse().unwrap());
+        assert!(!all.is_empty() && !all.contains("0.0.0.0"), "{all}");
         let smb = |address: &str| smb_target(address.parse().unwrap()).options;
-        assert_eq!(smb("10.0.0.1:445"), "vers=3.1.1,username=USER");
-        assert_eq!(smb("[::1]:4450"), "vers=3.1.1,username=USER,port=4450");
+        assert_eq!(smb("10.0.0.1:445"), "vers=3.1.1,username=USER,uid=UID,gid=GID");
+        assert_eq!(smb("[::1]:4450"), "vers=3.1.1,username=USER,uid=UID,gid=GID,port=4450");
         let share = command(Protocol::Smb, "vers=3.1.1", "10.0.0.1", "/a b", Durability::Sync);
         assert_eq!(share, "mount -t cifs -o vers=3.1.1 '//10.0.0.1/a b' /mnt");
     }

@@ -81,13 +81,34 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<()> {
     }
 }
 
-/// The files of an authority and a server certificate in `dir`. They are created if none of them exists.
+/// The files of an authority and a server certificate in `dir`. They are created if none of them exists, and the certificate
+/// is renewed if it is not for all these names.
 pub(crate) fn create(dir: &Path, names: &[String]) -> anyhow::Result<ServerFiles> {
-    let exists = [AUTHORITY, SERVER, SERVER_KEY].iter().all(|name| dir.join(name).exists());
-    if !exists {
-        init(dir, names, SystemTime::now())?;
+    let all = [AUTHORITY, AUTHORITY_KEY, SERVER, SERVER_KEY];
+    let (present, absent): (Vec<&str>, Vec<&str>) = all.iter().partition(|name| dir.join(name).exists());
+    let now = SystemTime::now();
+    if present.is_empty() {
+        init(dir, names, now)?;
+    } else if absent.is_empty() {
+        let earlier = read(&dir.join(SERVER)).and_then(|text| names_of(&text))?;
+        if !names.iter().all(|name| earlier.contains(name)) {
+            renew(dir, &with_earlier(names, earlier), now)?;
+        }
+    } else {
+        bail!(
+            "nothing was changed: {} has {} from before, but not {}. Move what is there elsewhere for new certificates, or \
+             name files by --tls-cert and --tls-key",
+            dir.display(),
+            present.join(", "),
+            absent.join(", ")
+        );
     }
     ServerFiles::in_dir(dir)
+}
+
+fn with_earlier(names: &[String], earlier: Vec<String>) -> Vec<String> {
+    let more = earlier.into_iter().filter(|name| !names.contains(name));
+    names.iter().cloned().chain(more).collect()
 }
 
 fn init(dir: &Path, names: &[String], now: SystemTime) -> anyhow::Result<String> {

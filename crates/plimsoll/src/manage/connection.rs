@@ -19,7 +19,7 @@ use serde::Serialize;
 use stable::files::read_secret;
 use std::fs;
 use std::io::{ErrorKind, IsTerminal};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 /// The environment variable with the token.
@@ -407,11 +407,12 @@ impl Session {
     pub(crate) fn mount_commands(&self, volume: &Volume) -> anyhow::Result<Vec<String>> {
         let targets = self.ask(|client| client.mount_targets(&volume.name))?.mount_targets;
         let command = |target: &MountTarget| {
-            let address = target.address.as_ref().and_then(|text| text.parse().ok());
-            let host = match (address, self.nfs) {
+            let address: Option<IpAddr> = target.address.as_ref().and_then(|text| text.parse().ok());
+            let host = match (address.or(self.nfs.map(|nfs| nfs.ip())), self.nfs) {
+                // The service is on another machine, and serves all its addresses.
+                (Some(address), None) if address.is_unspecified() => self.host().to_owned(),
                 (Some(address), _) => mounting::host(address),
-                (None, Some(nfs)) => mounting::host(nfs.ip()),
-                (None, None) => self.host().to_owned(),
+                (None, _) => self.host().to_owned(),
             };
             let protocol = target.protocol.into();
             mounting::command(protocol, &target.options, &host, &target.path, volume.durability.to_value())

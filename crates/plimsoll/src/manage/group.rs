@@ -2,8 +2,8 @@
 
 use super::connection::{Reach, Session, VersionArgs, YesArgs};
 use super::limits::counted;
-use super::names;
 use super::table::{Facts, Table};
+use super::{ids, names};
 use crate::number::whole;
 use api_client::model::{Group, NewGroup};
 use api_client::{ChangeOptions, Client, Tagged};
@@ -22,15 +22,13 @@ pub(crate) struct GroupArgs {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Create a group. Does nothing if the group exists with these properties.
-    #[command(
-        after_help = "Example:\n  plimsoll group create artists --gid 2000 --member alice --member bob"
-    )]
+    #[command(after_help = "Example:\n  plimsoll group create artists --member alice --member bob")]
     Create {
         /// Name of the group; case is ignored
         name: String,
-        /// Group ID, as files have it: the same as on NFS clients
+        /// Group ID, as files have it: the same as on NFS clients [default: that of this machine's group of the name, or the next free one from 1000]
         #[arg(long, value_parser = whole::<u32>(1..=ACCOUNT_ID_MAX))]
-        gid: u32,
+        gid: Option<u32>,
         /// Member of the group, repeatable
         #[arg(long, value_name = "USER", add = names::users())]
         member: Vec<String>,
@@ -77,6 +75,7 @@ pub(crate) fn run(args: GroupArgs) -> anyhow::Result<()> {
     match args.command {
         Command::Create { name, gid, member } => {
             let members = Some(member).filter(|members| !members.is_empty());
+            let gid = gid.map_or_else(|| ids::gid(&session, &name), Ok)?;
             let made = session.ask(|client| client.create_group(&NewGroup { name, gid, members }))?;
             session.show(&made.value, |group| {
                 Ok(match made.is_new {
@@ -126,7 +125,7 @@ fn list(session: &Session) -> anyhow::Result<()> {
         for group in groups {
             table.row([group.name.clone(), group.gid.to_string(), group.members.join(", ")]);
         }
-        Ok(table.or("No groups. Create one: plimsoll group create artists --gid 2000", session.columns()))
+        Ok(table.or("No groups. Create one: plimsoll group create artists", session.columns()))
     })
 }
 

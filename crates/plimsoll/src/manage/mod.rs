@@ -5,6 +5,7 @@ mod client;
 mod client_check;
 mod connection;
 mod group;
+pub(crate) mod ids;
 mod level;
 pub(crate) mod limits;
 pub(crate) mod names;

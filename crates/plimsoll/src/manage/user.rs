@@ -1,9 +1,9 @@
 //! `plimsoll user …`: the users that log in with a password.
 
 use super::connection::{Reach, Session, VersionArgs, YesArgs, check_change};
-use super::names;
 use super::password::PasswordArgs;
 use super::table::{Facts, Table};
+use super::{ids, names};
 use crate::number::whole;
 use api_client::Tagged;
 use api_client::model::{NewUser, Password, User, UserPatch};
@@ -26,7 +26,7 @@ pub(crate) struct UserArgs {
 enum Command {
     /// Create a user. Does nothing if the user exists with these properties.
     #[command(after_help = "Examples:
-  plimsoll user create alice --uid 1000
+  plimsoll user create alice
   plimsoll user create bob --uid 1001 --windows-name 'CORP\\bob' --password-file bob.secret
   plimsoll user create svc --uid 1002 --no-password
 
@@ -76,9 +76,9 @@ never an argument: other users of this machine would see it.")]
 struct Create {
     /// Name of the user; case is ignored
     name: String,
-    /// User ID, as files have it: the same as on NFS clients
+    /// User ID, as files have it: the same as on NFS clients [default: that of this machine's user of the name, or the next free one from 1000]
     #[arg(long, value_parser = whole::<u32>(1..=ACCOUNT_ID_MAX))]
-    uid: u32,
+    uid: Option<u32>,
     /// ID of the primary group [default: the user ID]
     #[arg(long, value_parser = whole::<u32>(0..=ACCOUNT_ID_MAX))]
     gid: Option<u32>,
@@ -134,7 +134,8 @@ pub(crate) fn run(args: UserArgs) -> anyhow::Result<()> {
 fn create(session: &Session, args: Create) -> anyhow::Result<()> {
     let password = args.password.read(&args.name)?.map(Password);
     let windows_names = Some(args.windows_name).filter(|names| !names.is_empty());
-    let new = NewUser { name: args.name, uid: args.uid, gid: args.gid, windows_names, password };
+    let uid = args.uid.map_or_else(|| ids::uid(session, &args.name), Ok)?;
+    let new = NewUser { name: args.name, uid, gid: args.gid, windows_names, password };
     let made = session.ask(|client| client.create_user(&new))?;
     session.show(&made.value, |user| {
         Ok(match made.is_new {
@@ -183,7 +184,7 @@ fn list(session: &Session) -> anyhow::Result<()> {
                 user.windows_names.join(", "),
             ]);
         }
-        Ok(table.or("No users. Create one: plimsoll user create alice --uid 1000", session.columns()))
+        Ok(table.or("No users. Create one: plimsoll user create alice", session.columns()))
     })
 }
 

@@ -14,8 +14,8 @@ use std::path::PathBuf;
   plimsoll setup --address 10.0.0.5 --protocols nfs --tls none
   plimsoll setup --address 10.0.0.5 --protocols nfs,smb --tls init --user alice --password-file alice.secret
 
-Without a terminal the command needs --address, --protocols and --tls. It replaces a configuration that it has written \
-itself or that is unchanged since the installation of the package, and keeps a copy. Others need --force.")]
+Without a terminal the command needs --address, --protocols and --tls. It replaces a configuration that is as it has \
+written it or as the package has installed it, and keeps a copy. An edited one needs --force.")]
 pub(crate) struct SetupArgs {
     /// Address at which clients reach the service; 0.0.0.0 is every IPv4 address of this machine
     #[arg(long, value_parser = crate::listen_address::ip)]
@@ -35,7 +35,7 @@ pub(crate) struct SetupArgs {
     /// First user of SMB
     #[arg(long, value_name = "NAME")]
     pub(super) user: Option<String>,
-    /// User ID of the first user [default: that of this machine's user of the name, or 1000]
+    /// User ID of the first user [default: that of this machine's user of the name, or the next free one from 1000]
     #[arg(long, requires = "user", value_parser = whole::<u32>(1..=ACCOUNT_ID_MAX))]
     pub(super) uid: Option<u32>,
     /// File with the password of the first user, in mode 600 [default: asks]

@@ -9,10 +9,11 @@ use stable::files;
 use std::fs;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// The first line of each file, by which setup knows its own.
-const MARK: &str = "# Written by \"plimsoll setup\".";
+/// The start of each file. The checksum tells whether somebody has edited the file.
+const MARK: &str = "# Written by \"plimsoll setup\". Checksum of the lines below: ";
 /// The configuration in the package.
 const PACKAGED: &str = include_str!("../../../../packaging/plimsoll.toml");
 
@@ -25,11 +26,21 @@ pub(super) fn check_replaceable(path: &Path, force: bool) -> anyhow::Result<()> 
     match fs::read_to_string(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error).with_context(|| format!("cannot read {shown}")),
-        Ok(text) if force || text.starts_with(MARK) || text == PACKAGED => Ok(()),
+        Ok(text) if force || is_own(&text) || text == PACKAGED => Ok(()),
         Ok(_) => bail!(
             "nothing was changed: {shown} has settings that this command has not written. Edit it, or use --force to replace it"
         ),
     }
+}
+
+/// Whether setup has written the text, and nobody has edited it.
+fn is_own(text: &str) -> bool {
+    let parts = text.strip_prefix(MARK).and_then(|text| text.split_once('\n'));
+    parts.is_some_and(|(sum, below)| sum == checksum(below))
+}
+
+fn checksum(text: &str) -> String {
+    format!("{:08x}", u32::from_le_bytes(stable::checksum(text.as_bytes())))
 }
 
 pub(super) fn text(
@@ -38,9 +49,9 @@ pub(super) fn text(
     data: Option<&Path>,
 ) -> anyhow::Result<String> {
     let serves = |service| answers.services.contains(&service);
-    let mut text = format!(
-        "{MARK}\n# It replaces this file when it runs again, and keeps a copy beside it. \"man plimsoll-serve\" describes the service.\n"
-    );
+    let mut text = "# It replaces this file when it runs again, and keeps a copy; once you have edited the file, only with \
+                    --force.\n# \"man plimsoll-serve\" describes the settings.\n"
+        .to_owned();
     if let Some(data) = data.filter(|data| *data != state::default_dir()) {
         text += &format!("data = {}\n", quoted(&std::path::absolute(data)?)?);
     }
@@ -60,7 +71,7 @@ pub(super) fn text(
     if serves(Service::Smb) {
         text += &format!("\n[smb]\nlisten = \"{}\"\n", SocketAddr::new(answers.address, SMB_PORT));
     }
-    Ok(text)
+    Ok(format!("{MARK}{}\n{text}", checksum(&text)))
 }
 
 fn quoted(path: &Path) -> anyhow::Result<String> {
@@ -75,26 +86,42 @@ pub(super) fn check(text: &str, path: &Path) -> anyhow::Result<Config> {
     Ok(config)
 }
 
-/// Writes the file; returns the copy of the earlier one.
+/// Writes the file; returns the copy of the earlier one. The file keeps its mode.
 pub(super) fn write(path: &Path, text: &str) -> anyhow::Result<Option<PathBuf>> {
     let doing = || format!("cannot write {}", path.display());
-    let beside = |suffix: &str| {
-        let mut name = path.as_os_str().to_owned();
-        name.push(suffix);
-        PathBuf::from(name)
-    };
     let directory = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     files::make_dirs(directory, files::PUBLIC_DIR).with_context(doing)?;
-    let (backup, draft) = (beside(".backup"), beside(".new"));
-    let earlier = match fs::read(path) {
-        Ok(earlier) if earlier != text.as_bytes() => Some(earlier),
-        Ok(_) => return Ok(None),
-        Err(error) if error.kind() == ErrorKind::NotFound => None,
+    let (backup, mode) = match fs::read(path) {
+        Ok(earlier) if earlier == text.as_bytes() => return Ok(None),
+        Ok(_) => {
+            let mode = fs::metadata(path).with_context(doing)?.permissions().mode() & 0o777;
+            (Some(keep(path)?), mode)
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => (None, files::PUBLIC),
         Err(error) => return Err(error).with_context(doing),
     };
-    if let Some(earlier) = &earlier {
-        files::replace(&backup, &draft, files::PUBLIC, &[earlier]).with_context(doing)?;
+    files::replace(path, &beside(path, ".new"), mode, &[text.as_bytes()]).with_context(doing)?;
+    Ok(backup)
+}
+
+/// Keeps the file under the next name that is free.
+fn keep(path: &Path) -> anyhow::Result<PathBuf> {
+    let mut number = 1;
+    loop {
+        let backup = beside(path, &format!(".backup-{number}"));
+        match fs::hard_link(path, &backup) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => number += 1,
+            linked => {
+                return linked
+                    .map(|()| backup)
+                    .with_context(|| format!("cannot keep a copy of {}", path.display()));
+            }
+        }
     }
-    files::replace(path, &draft, files::PUBLIC, &[text.as_bytes()]).with_context(doing)?;
-    Ok(earlier.map(|_| backup))
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
 }

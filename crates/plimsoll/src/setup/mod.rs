@@ -8,19 +8,17 @@ mod systemd;
 
 use crate::certificates;
 use crate::exit::usage;
-use crate::manage::{PasswordArgs, ServiceArgs};
+use crate::manage::{PasswordArgs, ServiceArgs, ids};
+use crate::mounting::{host_name, name_at, primary_address};
 use crate::terminal::{self, print};
 pub(crate) use args::SetupArgs;
 
-use anyhow::{Context, ensure};
-use api_client::model::{NewUser, Password};
+use anyhow::Context;
+use api_client::model::{NewUser, Password, User};
 use questions::{Answers, Tls};
 use std::io::{ErrorKind, IsTerminal};
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::path::Path;
-
-/// The user ID of the first user where this machine has no user of the name.
-const FIRST_UID: u32 = 1000;
 
 pub(crate) fn run(args: &SetupArgs) -> anyhow::Result<()> {
     let answers = answers(args)?;
@@ -39,8 +37,8 @@ pub(crate) fn run(args: &SetupArgs) -> anyhow::Result<()> {
         systemd::restart()?;
         print("The service runs (systemctl status plimsoll).\n")?;
     }
-    let made = create_user(args, &answers, password, &config.data, starts)?;
-    print(&advice::next(&answers, &host(answers.address), starts, made, &args.config))
+    let user = create_user(args, &answers, password, &config.data, starts)?;
+    print(&advice::next(&answers, &name_at(answers.address), starts, &user, &args.config))
 }
 
 fn answers(args: &SetupArgs) -> anyhow::Result<Answers> {
@@ -62,7 +60,7 @@ fn certificate(answers: &Answers, config: &Path) -> anyhow::Result<Option<certif
         Tls::None => Ok(None),
         Tls::Init => {
             let dir = config.parent().unwrap_or(Path::new(".")).join("tls");
-            let names = [uname(), host(answers.address), "localhost".to_owned()];
+            let names = [host_name(), name_at(answers.address), "localhost".to_owned()];
             certificates::create(&dir, &names).map(Some)
         }
         Tls::Files { certificate, key } => {
@@ -73,29 +71,37 @@ fn certificate(answers: &Answers, config: &Path) -> anyhow::Result<Option<certif
     }
 }
 
-/// Creates the first user over the API of the service that runs. `None` without a user; `false` if none runs.
+/// The first user, whom clients name.
+enum FirstUser {
+    /// Nobody was asked for.
+    None,
+    /// No service runs that could create it.
+    Later(String),
+    Exists(User),
+}
+
+/// Creates the first user over the API of the service that runs.
 fn create_user(
     args: &SetupArgs,
     answers: &Answers,
     password: Option<String>,
     data: &Path,
     starts: bool,
-) -> anyhow::Result<Option<bool>> {
-    let Some(name) = answers.user.clone() else { return Ok(None) };
+) -> anyhow::Result<FirstUser> {
+    let Some(name) = answers.user.clone() else { return Ok(FirstUser::None) };
     let service = ServiceArgs { data: Some(data.to_owned()), ..ServiceArgs::default() };
     let session = match service.open() {
         Ok(session) => session,
         Err(error) if starts => return Err(error),
-        Err(_) => return Ok(Some(false)),
+        Err(_) => return Ok(FirstUser::Later(name)),
     };
-    let own = || nix::unistd::User::from_name(&name).ok().flatten().map(|user| user.uid.as_raw());
-    let uid = args.uid.or_else(own).unwrap_or(FIRST_UID);
-    ensure!(uid != 0, "{name} is root (user ID 0): choose another user, or give --uid");
+    let uid = args.uid.map_or_else(|| ids::uid(&session, &name), Ok)?;
     let user = NewUser { name, uid, gid: None, windows_names: None, password: password.map(Password) };
     let made = session.ask(|client| client.create_user(&user))?;
-    let user = &made.value;
-    print(&format!("The user {} exists (uid {}).\n", terminal::printable(&user.name), user.uid))?;
-    Ok(Some(true))
+    let user = made.value;
+    let done = if made.is_new { "Created user" } else { "Exists already, unchanged: user" };
+    print(&format!("{done} {}: uid {}, gid {}.\n", terminal::printable(&user.name), user.uid, user.gid))?;
+    Ok(FirstUser::Exists(user))
 }
 
 /// Refuses an address at which this machine cannot listen: the service would not start.
@@ -106,26 +112,6 @@ fn check_own(address: IpAddr) -> anyhow::Result<()> {
         ))),
         _ => Ok(()),
     }
-}
-
-/// The address or name by which clients reach an address of this machine.
-fn host(address: IpAddr) -> String {
-    match address {
-        ip if ip.is_unspecified() => primary_address().map_or_else(uname, |ip| ip.to_string()),
-        ip => ip.to_string(),
-    }
-}
-
-fn uname() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
-}
-
-/// The address from which this machine reaches others. Connecting a datagram socket sends nothing (192.0.2.0/24 is for
-/// documentation, RFC 5737).
-fn primary_address() -> Option<IpAddr> {
-    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
-    socket.connect(("192.0.2.1", 9)).ok()?;
-    socket.local_addr().ok().map(|address| address.ip()).filter(|ip| !ip.is_unspecified())
 }
 
 #[cfg(test)]
