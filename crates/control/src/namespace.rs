@@ -3,7 +3,7 @@
 use crate::hosts::Hosts;
 use crate::kind::State;
 use crate::protocol::Protocols;
-use crate::rule::{Access, Client, ExportRule};
+use crate::rule::{self, Access, Client, ExportRule};
 use crate::volume::Volume;
 use crate::warning::Warning;
 use std::collections::BTreeMap;
@@ -39,16 +39,22 @@ pub(crate) fn warnings(volume: &Volume, hosts: &Hosts, serving: &Serving) -> Vec
     let name = || volume.name.clone();
     let mut warnings = Vec::new();
     warnings.extend(volume.rules.is_empty().then(|| Warning::NoRules { volume: name() }));
-    let protocols = volume.protocols.without(serving.protocols);
-    warnings.extend((!protocols.is_empty()).then(|| Warning::NotServed { volume: name(), protocols }));
-    let unreachable = volume
-        .rules
-        .iter()
-        .filter(|rule| !rule.is_reachable(volume.protocols.and(serving.protocols), serving.protection));
-    warnings.extend(unreachable.map(|rule| Warning::Unprotected {
-        volume: name(),
-        clients: rule.clients.to_string(),
-        protection: rule.protection,
+    let not_served = volume.protocols.without(serving.protocols);
+    warnings.extend(
+        (!not_served.is_empty()).then(|| Warning::NotServed { volume: name(), protocols: not_served }),
+    );
+    let protocols = volume.protocols.and(serving.protocols);
+    warnings.extend(volume.rules.iter().filter_map(|rule| {
+        let unreachable = rule.unreachable(protocols, serving.protection);
+        (!unreachable.is_empty()).then(|| Warning::Unprotected {
+            volume: name(),
+            clients: rule.clients.to_string(),
+            protection: rule.protection,
+            protocols: unreachable,
+        })
+    }));
+    warnings.extend(rule::hidden(&volume.rules, protocols).into_iter().map(|(rule, by)| {
+        Warning::HiddenRule { volume: name(), clients: rule.clients.to_string(), by: by.clients.to_string() }
     }));
     for host in volume.rules.iter().flat_map(|rule| rule.clients.hosts()) {
         warnings.extend(hosts.failure(host).map(|reason| Warning::UnknownHost {

@@ -34,6 +34,7 @@ impl Protocols {
 
     /// All versions of NFS, but not SMB.
     pub const NFS: Self = Self(23);
+    pub(crate) const SMB: Self = Self(8);
 
     /// The bits are equal to the data plane's: NFS 3, 4.1, 4.2, SMB, and NFS 4.0.
     pub fn ids(self) -> vfs::ProtocolSet {

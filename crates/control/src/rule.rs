@@ -117,16 +117,34 @@ impl ExportRule {
         }
     }
 
-    /// Whether a client can mount by this rule. `protection` is that of NFS connections;
-    /// SMB connections can always be encrypted and never show a certificate.
-    pub(crate) fn is_reachable(&self, protocols: Protocols, protection: Protection) -> bool {
-        let protocols = self.protocols.and(protocols);
-        let reaches = |protocol| match protocol {
-            Protocol::Smb => Protection::Encrypted,
-            _ => protection,
+    /// The protocols of the rule over which no connection has the protection that it asks for. `protection` is that of NFS
+    /// connections; SMB connections can always be encrypted and never show a certificate.
+    pub(crate) fn unreachable(&self, protocols: Protocols, protection: Protection) -> Protocols {
+        let lacks = |&protocol: &Protocol| {
+            let has = if protocol == Protocol::Smb { Protection::Encrypted } else { protection };
+            has < self.protection
         };
-        let is_for_nobody = self.access == Access::NoAccess || protocols.is_empty();
-        is_for_nobody || protocols.iter().any(|protocol| reaches(protocol) >= self.protection)
+        if self.access == Access::NoAccess {
+            Protocols::default()
+        } else {
+            self.protocols.and(protocols).iter().filter(lacks).collect()
+        }
+    }
+
+    /// Whether clients can mount by this rule over some of these protocols, or are meant not to.
+    pub(crate) fn is_reachable(&self, protocols: Protocols, protection: Protection) -> bool {
+        let asked = self.protocols.and(protocols);
+        asked.is_empty() || !self.unreachable(protocols, protection).include(asked)
+    }
+
+    /// Whether a later rule never applies to one of its clients because this one decides.
+    fn hides(&self, client: &Client, protocols: Protocols, later: &Self) -> bool {
+        self.protocols.include(later.protocols.and(protocols))
+            && self.clients.iter().any(|own| match (own, client) {
+                (Client::Range(own), Client::Range(range)) => own.covers(range),
+                (Client::Host(own), Client::Host(host)) => own == host,
+                _ => false,
+            })
     }
 
     /// Refuses an anonymous uid or gid that is not valid.
@@ -134,6 +152,19 @@ impl ExportRule {
         check_id("the anonymous user", self.anonymous_uid, "of an export rule")?;
         check_id("the anonymous group", self.anonymous_gid, "of an export rule")
     }
+}
+
+/// The rules that never apply over these protocols, each with the earlier one that decides for its first client.
+pub(crate) fn hidden(rules: &[ExportRule], protocols: Protocols) -> Vec<(&ExportRule, &ExportRule)> {
+    let hider = |place: usize, client: &Client| {
+        rules[..place].iter().find(|earlier| earlier.hides(client, protocols, &rules[place]))
+    };
+    let all = rules.iter().enumerate().filter(|(_, rule)| !rule.protocols.and(protocols).is_empty());
+    all.filter_map(|(place, rule)| {
+        let hiders: Option<Vec<_>> = rule.clients.iter().map(|client| hider(place, client)).collect();
+        Some((rule, *hiders?.first()?))
+    })
+    .collect()
 }
 
 impl Clients {
@@ -232,6 +263,43 @@ mod tests {
         );
         assert_eq!(clients.hosts().collect::<Vec<_>>(), ["build-7.example.org"]);
         assert_eq!("BUILD".parse::<Client>().unwrap(), Client::Host("build".to_owned()));
+    }
+
+    #[test]
+    fn rules_behind_others_are_hidden() {
+        let rule = |clients: &str, protocols: &str| ExportRule {
+            protocols: protocols.parse().unwrap(),
+            ..ExportRule::for_clients(clients.parse().unwrap())
+        };
+        let rules = [
+            rule("10.1.0.0/16,build.example.org", "nfsv3,nfsv4.2"),
+            rule("10.1.9.0/24,BUILD.example.org", "nfsv4.2"),
+            rule("10.1.9.0/24", "smb"),
+            rule("10.0.0.0/8", "nfsv3"),
+            rule("10.1.2.3,10.2.0.0/16", "nfsv3"),
+            rule("::/0", "nfsv3"),
+        ];
+        let found = |protocols: &str| -> Vec<(usize, usize)> {
+            let place = |of: &ExportRule| rules.iter().position(|rule| rule == of).unwrap();
+            let hidden = hidden(&rules, protocols.parse().unwrap());
+            hidden.into_iter().map(|(rule, by)| (place(rule), place(by))).collect()
+        };
+        assert_eq!(found("nfsv3,nfsv4.2,smb"), [(1, 0), (4, 0)]);
+        assert_eq!(found("smb"), []);
+    }
+
+    #[test]
+    fn rule_is_unreachable_over_protocols_without_its_protection() {
+        let over = |protection, offered| {
+            let rule = ExportRule { protection, ..ExportRule::for_clients("::/0".parse().unwrap()) };
+            let protocols = "nfsv4.2,smb".parse().unwrap();
+            (rule.unreachable(protocols, offered).to_string(), rule.is_reachable(protocols, offered))
+        };
+        use Protection::{Encrypted, Plain, Verified};
+        assert_eq!(over(Plain, Plain), (String::new(), true));
+        assert_eq!(over(Encrypted, Plain), ("nfsv4.2".into(), true));
+        assert_eq!(over(Verified, Plain), ("nfsv4.2,smb".into(), false));
+        assert_eq!(over(Verified, Verified), ("smb".into(), true));
     }
 
     #[test]

@@ -9,6 +9,9 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use vfs::{FsError, Protection, VolumeId};
 
+/// The used part of a volume from which it counts as full.
+pub(crate) const VOLUME_FULL_PERCENT: u64 = 95;
+
 /// A condition that works, but perhaps not as the operator expects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Warning {
@@ -54,11 +57,26 @@ pub enum Warning {
         volume: VolumeName,
         protocols: Protocols,
     },
-    /// A rule asks for more protection than connections have: no client can mount by it.
+    /// A rule asks for more protection than connections have: over these protocols no client can mount by it.
     Unprotected {
         volume: VolumeName,
         clients: String,
         protection: Protection,
+        protocols: Protocols,
+    },
+    /// A rule never applies, because one before it is for the same clients.
+    HiddenRule {
+        volume: VolumeName,
+        clients: String,
+        by: String,
+    },
+    /// A volume is nearly full, or full.
+    VolumeFull {
+        volume: VolumeName,
+    },
+    /// Calls have failed because of a defect in the program.
+    Defects {
+        calls: u64,
     },
     /// A volume is not served at one of its endpoints.
     EndpointDown {
@@ -88,14 +106,7 @@ impl fmt::Display for Warning {
                 "the disk is full: clients can read and delete, but hardly write. To make room, delete files on the volumes \
                  or elsewhere on the disk, or enlarge the disk",
             ),
-            Self::OverDisk { promised, disk } => {
-                // The size of a disk is not round; a GiB is exact enough.
-                let disk = if disk.0 >> 30 > 0 { Bytes(disk.0 >> 30 << 30) } else { *disk };
-                write!(
-                    f,
-                    "the pools have {promised} in total, but the disk has only {disk}: the disk may fill up first"
-                )
-            }
+            Self::OverDisk { promised, disk } => over_disk(f, *promised, *disk),
             Self::OverPool { pool, size, taken } => {
                 write!(f, "the volumes of the pool {pool} have {taken} together, the pool {size}")
             }
@@ -124,12 +135,24 @@ impl fmt::Display for Warning {
                 f,
                 "the volume {volume} is not served over {protocols}: the service was started without --smb-listen"
             ),
-            Self::Unprotected { volume, clients, protection } => write!(
+            Self::Unprotected { volume, clients, protection, protocols } => {
+                let rule = format!("the volume {volume} over {protocols} by its rule for {clients}");
+                unprotected(f, &rule, *protection, *protocols)
+            }
+            Self::HiddenRule { volume, clients, by } => write!(
                 f,
-                "nobody can mount the volume {volume} by its rule for {clients}: it asks for {}, and the service was started \
-                 without {}",
-                protection_word(*protection),
-                missing_for(*protection)
+                "the rule of the volume {volume} for {clients} never applies: the rule for {by} before it decides; to \
+                 change that, move it up or remove it"
+            ),
+            Self::VolumeFull { volume } => write!(
+                f,
+                "the volume {volume} is full to {VOLUME_FULL_PERCENT} % or more: enlarge it or delete files"
+            ),
+            Self::Defects { calls } => write!(
+                f,
+                "{calls} call{} failed since the start because of a defect in plimsoll: please report the lines with \
+                 \"panicked\" in the log",
+                if *calls == 1 { "" } else { "s" }
             ),
             Self::EndpointDown { volume, address, reason } => write!(
                 f,
@@ -143,13 +166,30 @@ impl fmt::Display for Warning {
                 key.display()
             ),
             Self::UnknownHost { volume, host, reason, has_addresses } => {
-                let meanwhile =
-                    if *has_addresses { "its last known addresses stay valid" } else { "its rule admits no client" };
-                write!(
-                    f,
-                    "the host {host} in a rule of the volume {volume} was not found, {meanwhile}: {reason}"
-                )
+                let [stay, none] = ["its last known addresses stay valid", "its rule admits no client"];
+                let meanwhile = if *has_addresses { stay } else { none };
+                write!(f, "the host {host} in a rule of the volume {volume} was not found, {meanwhile}: {reason}")
             }
         }
+    }
+}
+
+fn over_disk(f: &mut fmt::Formatter<'_>, promised: Bytes, disk: Bytes) -> fmt::Result {
+    // The size of a disk is not round; a GiB is exact enough.
+    let disk = if disk.0 >> 30 > 0 { Bytes(disk.0 >> 30 << 30) } else { disk };
+    write!(f, "the pools have {promised} in total, but the disk has only {disk}: the disk may fill up first")
+}
+
+fn unprotected(
+    f: &mut fmt::Formatter<'_>,
+    rule: &str,
+    protection: Protection,
+    protocols: Protocols,
+) -> fmt::Result {
+    write!(f, "nobody can mount {rule}: it asks for {}, and ", protection_word(protection))?;
+    if protocols == Protocols::SMB {
+        f.write_str("clients of SMB show no certificate")
+    } else {
+        write!(f, "the service was started without {}", missing_for(protection))
     }
 }

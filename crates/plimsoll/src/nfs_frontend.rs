@@ -140,6 +140,7 @@ impl NfsFrontend {
                 .at_port(address.port()),
             replay: Some(Default::default()),
             mounts: Default::default(),
+            refusals: Default::default(),
             rates: CallRates::new(pacer),
             locks: stable.locks.among(listen.ipv6_prefix.networks()),
             networks: listen.ipv6_prefix.networks(),

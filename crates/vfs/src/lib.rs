@@ -52,7 +52,7 @@ pub use model::name::Name;
 pub use model::volume_id::VolumeId;
 pub use namespace::{
     Cidr, Export, ExportAccess, ExportId, ExportRule, Namespace, Origin, Protection, ProtocolId, ProtocolSet,
-    PseudoDir, ShareSettings, SharedNamespace, Squash,
+    PseudoDir, Refusals, ShareSettings, SharedNamespace, Squash,
 };
 pub use volume::Volume;
 pub use volume::extra_attrs::ExtraAttrs;

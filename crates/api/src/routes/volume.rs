@@ -12,7 +12,7 @@ use api_client::model::{
 };
 use axum::http::Method;
 use control::{Kind, Role, VolumeName};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use vfs::qos;
 
@@ -144,9 +144,13 @@ fn mount_targets(call: &Call, _: NoQuery, _: NoBody) -> Result<Json<MountTargets
     let volume = call.service().volume(&call.name(Kind::Volume)?)?;
     // The service's own address serves all volumes.
     let addresses = volume.endpoints.iter().copied().map(Some).chain([None]);
-    let protocols: Vec<_> = volume.mountable(call.service().protocols()).iter().collect();
-    let least = volume.rules.iter().map(|rule| rule.protection).min().unwrap_or_default();
-    let at = |endpoint: Option<IpAddr>, protocol| {
+    let protocols = volume.mountable(call.service().protocols());
+    // Clients of different rules may need different protection.
+    let each: Vec<_> = protocols
+        .iter()
+        .flat_map(|protocol| protections(&volume, protocol).into_iter().map(move |least| (protocol, least)))
+        .collect();
+    let at = |endpoint: Option<IpAddr>, protocol, least| {
         let target = call.core.plane.mount_target(protocol, endpoint, least)?;
         // SMB is at the service's own address alone. NFS has the endpoints where that is not known or one of them.
         let is_beside_endpoints =
@@ -155,8 +159,8 @@ fn mount_targets(call: &Call, _: NoQuery, _: NoBody) -> Result<Json<MountTargets
         (!is_beside_endpoints || !adds_nothing).then_some(target)
     };
     let at = &at;
-    let targets =
-        addresses.flat_map(|endpoint| protocols.iter().filter_map(move |&protocol| at(endpoint, protocol)));
+    let targets = addresses
+        .flat_map(|endpoint| each.iter().filter_map(move |&(protocol, least)| at(endpoint, protocol, least)));
     let shown = |target: crate::plane::MountTarget| MountTarget {
         protocol: target.protocol.into(),
         address: Some(target.address).filter(|ip| !ip.is_unspecified()).map(|ip| ip.to_string()),
@@ -165,6 +169,16 @@ fn mount_targets(call: &Call, _: NoQuery, _: NoBody) -> Result<Json<MountTargets
         locks: target.has_locks,
     };
     Ok(Json(MountTargets { mount_targets: targets.map(shown).collect() }))
+}
+
+/// The protections that rules ask of NFS clients, the least first. Clients of SMB encrypt where they must, without an option.
+fn protections(volume: &control::Volume, protocol: envelope::Protocol) -> BTreeSet<vfs::Protection> {
+    let is_for = |rule: &&control::ExportRule| {
+        rule.protocols.contains(protocol) && rule.access != control::Access::NoAccess
+    };
+    let asked = volume.rules.iter().filter(is_for).map(|rule| rule.protection);
+    let asked: BTreeSet<_> = asked.filter(|_| protocol != envelope::Protocol::Smb).collect();
+    if asked.is_empty() { [vfs::Protection::Plain].into() } else { asked }
 }
 
 fn endpoint_stats(call: &Call, volume: &control::Volume) -> Vec<EndpointStats> {

@@ -38,7 +38,7 @@ use crate::rule::ExportRule;
 use crate::seal::{Seal, key_file};
 use crate::store::{self, Store, operation::NewOperation};
 use crate::volume::Volume;
-use crate::warning::Warning;
+use crate::warning::{VOLUME_FULL_PERCENT, Warning};
 use crate::{levels, namespace};
 use envelope::Bytes;
 use identity::{Accounts, SharedAccounts, Sid};
@@ -238,6 +238,15 @@ impl Service {
         for (pool, taken) in pools.into_iter().filter(|(pool, taken)| taken.bytes > pool.size) {
             warnings.push(Warning::OverPool { pool: pool.name, size: pool.size, taken: taken.bytes });
         }
+        let is_full = |volume: &&Volume| {
+            let usage = self.dependencies.provisioner.usage(volume.id);
+            let percent = u128::from(VOLUME_FULL_PERCENT);
+            usage.is_ok_and(|usage| u128::from(usage.bytes) * 100 >= u128::from(volume.size.0) * percent)
+        };
+        let full = volumes.iter().filter(is_full).map(|volume| volume.name.clone());
+        warnings.extend(full.map(|volume| Warning::VolumeFull { volume }));
+        let calls = vfs::panics::caught();
+        warnings.extend((calls > 0).then_some(Warning::Defects { calls }));
         let serving = namespace::Serving {
             protocols: self.protocols(),
             protection: self.dependencies.protection,

@@ -353,7 +353,13 @@ impl Rig {
         let unfinished: Vec<_> = unfinished.iter().filter(|one| one.ended_ms.is_none()).collect();
         assert!(unfinished.is_empty(), "{unfinished:?}");
         let startup_warnings = service.warnings().unwrap();
-        let only_said = startup_warnings.iter().all(|warning| matches!(warning, Warning::NoRules { .. }));
+        let is_of_users = |warning: &Warning| {
+            matches!(
+                warning,
+                Warning::NoRules { .. } | Warning::HiddenRule { .. } | Warning::VolumeFull { .. }
+            )
+        };
+        let only_said = startup_warnings.iter().all(is_of_users);
         assert!(only_said, "{startup_warnings:?}");
     }
 }

@@ -123,7 +123,7 @@ fn rule_of_a_service_that_had_a_certificate_before_is_warned_of() {
     let rig = rig.protecting(vfs::Protection::Plain);
     let service = rig.open();
     let warned: Vec<String> = service.warnings().unwrap().iter().map(ToString::to_string).collect();
-    let expected = "nobody can mount the volume v by its rule for 10.4.0.0/16: it asks for tls, and the service was started \
+    let expected = "nobody can mount the volume v over nfsv3,nfsv4.2 by its rule for 10.4.0.0/16: it asks for tls, and the service was started \
                     without a certificate: --tls-cert and --tls-key";
     assert_eq!(warned, [expected]);
 }

@@ -61,18 +61,18 @@ fn mnt(call: &mut Call<'_>, path: DirPath<'_>, w: &mut Writer<'_>) -> CallResult
     };
     // Names below an export may be any bytes; the export's own path is text.
     let found = path::resolve(call.namespace, &path).filter(|(export, _)| export.is_at(call.endpoint));
-    let Some((export, below)) = found else { return refuse(w, Status::NOENT) };
-    let refused = |why| {
-        tracing::info!(client = %call.peer.ip(), export = export.path, "mount refused: {why}");
-        Status::ACCES
+    let refused = |export: Option<&Export>| {
+        call.service.log_refusal(call.origin(), "3", &String::from_utf8_lossy(&path), export);
+        if export.is_some() { Status::ACCES } else { Status::NOENT }
     };
+    let Some((export, below)) = found else { return refuse(w, refused(None)) };
     // Kernels call MNT in clear even for an encrypted mount. They get the root's handle, which is unusable in clear,
     // and learn nothing about paths below it.
     let Some(rule) = export.rule(Origin { protection: Protection::Verified, ..call.origin() }) else {
-        return refuse(w, refused("no export rule admits the client"));
+        return refuse(w, refused(Some(&**export)));
     };
     if call.protection < rule.protection && path::names(below).next().is_some() {
-        return refuse(w, refused("the export requires more protection: mount its root"));
+        return refuse(w, refused(Some(&**export)));
     }
     match walk(call, export, rule, below) {
         Ok(file) => {

@@ -47,6 +47,7 @@ impl TestEnv {
             replay: None,
             v4: crate::state::nfs4::ServiceState::new(1, b"tests", 30),
             mounts: Default::default(),
+            refusals: Default::default(),
             rates: crate::state::call_rates::CallRates::unbounded(),
             locks: Default::default(),
             networks: Default::default(),

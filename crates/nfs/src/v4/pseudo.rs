@@ -55,9 +55,14 @@ pub(super) fn root(call: &mut Call<'_>) -> FsResult<Filehandle> {
 }
 
 /// Looks a name up in a directory above the exports.
-pub(super) fn lookup(call: &mut Call<'_>, dir: &PseudoNode, name: &[u8]) -> FsResult<Filehandle> {
+pub(super) fn lookup(call: &mut Call<'_>, minor: u32, dir: &PseudoNode, name: &[u8]) -> FsResult<Filehandle> {
     let name = std::str::from_utf8(name).map_err(|_| FsError::NotFound)?;
-    let found = dir.dir(call)?.lookup(name).ok_or(FsError::NotFound)?;
+    let Some(found) = dir.dir(call)?.lookup(name) else {
+        let path = format!("{}/{name}", dir.path.trim_end_matches('/'));
+        let hidden = call.namespace.at_or_below(&path);
+        call.service.log_refusal(call.origin(), &format!("4.{minor}"), &path, hidden);
+        return Err(FsError::NotFound);
+    };
     filehandle_of(call, &found)
 }
 

@@ -5,9 +5,9 @@ use crate::testing::v4::back::Rig as CalledRig;
 use crate::testing::v4::minors::{MINORS, Rig};
 use crate::testing::v4::{at, opening, put};
 use nfs_wire::v4::{
-    Argument, CreateHow, Fattr, FreeStateidArgs, LockArgs, LockReply, LockType, Locker, OpReply, OpenClaim,
-    OpenFlag, OpenToLockOwner, ReadArgs, Reply, SequenceStatus, ShareAccess, ShareDeny, StateOwner, Stateid,
-    Status,
+    Argument, CreateHow, Fattr, FreeStateidArgs, LockArgs, LockReply, LockType, Locker, LookupArgs, OpReply,
+    OpenClaim, OpenFlag, OpenToLockOwner, ReadArgs, Reply, SequenceStatus, ShareAccess, ShareDeny,
+    StateOwner, Stateid, Status,
 };
 use std::sync::Arc;
 use vfs::{Caller, ExportRule, PendingSync};
@@ -176,4 +176,19 @@ fn delegation_ends_with_the_rule_that_admits_it() {
     assert_eq!(read(delegation.stateid), Status::DELEG_REVOKED);
     assert_eq!(read(open.stateid), Status::ADMIN_REVOKED);
     assert!(rig.volume.claims().is_empty());
+}
+
+#[test]
+fn refused_mount_is_known_to_the_log_in_every_minor_version() {
+    for rig in MINORS.map(Rig::new) {
+        let lookup = |name: &'static [u8]| {
+            rig.client.status(&[Argument::Putrootfh, Argument::Lookup(LookupArgs { objname: name })])
+        };
+        let service = &rig.client.env.service;
+        let origin = vfs::Origin::of(rig.client.env.peer.ip());
+        assert_eq!(lookup(b"w"), Status::OK);
+        assert!(service.refusals.add(origin, Some(&service.namespace.load().exports()[0])).is_some());
+        assert_eq!(lookup(b"none"), Status::NOENT);
+        assert_eq!(service.refusals.add(origin, None), None, "4.{} has logged it", rig.minor);
+    }
 }

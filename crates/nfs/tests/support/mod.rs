@@ -95,6 +95,7 @@ pub fn service(namespace: Arc<Namespace>) -> Service {
         replay: Some(Default::default()),
         v4: nfs::state::nfs4::ServiceState::new(1, b"tests", 30),
         mounts: Default::default(),
+        refusals: Default::default(),
         rates: CallRates::unbounded(),
         locks: Default::default(),
         networks: Default::default(),

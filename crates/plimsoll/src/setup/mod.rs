@@ -71,7 +71,7 @@ fn certificate(answers: &Answers, config: &Path) -> anyhow::Result<Option<certif
     }
 }
 
-/// The first user, whom clients name.
+/// The first user of a new service.
 enum FirstUser {
     /// Nobody was asked for.
     None,

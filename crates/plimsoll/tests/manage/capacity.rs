@@ -40,10 +40,17 @@ fn a_full_volume_has_no_space_and_df_says_so() {
     assert_eq!((full.tbytes, full.fbytes, full.abytes), (8 * MIB, left, left));
     let shown = service.says(&["volume", "show", "v1"]);
     assert!(shown.contains("7.1 MiB in 2 files"), "{shown}");
+    let warnings = || service.json(&["warning", "list"])["items"].as_array().unwrap().len();
+    assert_eq!(warnings(), 0);
+    client.write(&file, 7 * MIB, &block[..1 << 19], StableHow::FileSync).unwrap();
+    client.write(&file, 15 << 19, &block[..1 << 18], StableHow::FileSync).unwrap();
+    let listed = service.says(&["warning", "list"]);
+    assert!(listed.contains("the volume v1 is full to 95 % or more"), "{listed}");
 
     service.says(&["volume", "resize", "v1", "16MiB"]);
     assert_eq!(fsstat(&service, &client).tbytes, 16 * MIB);
     client.write(&file, 7 * MIB, &block, StableHow::FileSync).unwrap();
+    assert_eq!(warnings(), 0);
 }
 
 /// A WRITE of 1 MiB is written in parts as it comes: the parts that would still fit are not written if the whole does not.

@@ -2,6 +2,7 @@
 
 mod files;
 mod notify;
+mod refused;
 mod restart;
 mod rig;
 mod signals;

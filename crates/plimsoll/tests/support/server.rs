@@ -26,6 +26,7 @@ impl Running {
             replay: Some(Default::default()),
             v4: nfs::state::nfs4::ServiceState::new(1, b"tests", lease_s),
             mounts: Default::default(),
+            refusals: Default::default(),
             rates: CallRates::unbounded(),
             locks: Default::default(),
             networks: Default::default(),

@@ -83,17 +83,33 @@ fn disk(
     let identity = session.identity().ok_or(NtStatus::ACCESS_DENIED)?;
     let folded_name = folded(name);
     let is_named = |export: &&Arc<Export>| is_spelled(share_name(export), &folded_name);
-    let export = cx.message.namespace.exports().iter().find(is_named).ok_or(NtStatus::BAD_NETWORK_NAME)?;
-    let rule = export.rule(request_origin(cx)).ok_or(NtStatus::ACCESS_DENIED)?;
+    let found = cx.message.namespace.exports().iter().find(is_named);
+    let Some((export, rule)) = found.and_then(|export| Some((export, export.rule(request_origin(cx))?)))
+    else {
+        if let Some(why) = cx.message.service.refusals.add(request_origin(cx), found.map(|export| &**export))
+        {
+            log_refusal(cx, name, why);
+        }
+        let refused = found.map_or(NtStatus::BAD_NETWORK_NAME, |_| NtStatus::ACCESS_DENIED);
+        return Err(refused.into());
+    };
     // Without signing, only encryption detects changes in transit.
     let must_seal = is_sealed(export, rule) || export.share.signing && !session.must_sign();
     if must_seal && !can_seal(cx.message.connection) {
+        if cx.message.service.refusals.add(request_origin(cx), Some(export)).is_some() {
+            log_refusal(cx, name, "the volume requires encryption, which the client does not offer");
+        }
         return Err(NtStatus::ACCESS_DENIED.into());
     }
     let client: Weak<Session> = Arc::downgrade(session);
     let caller = rule.caller(&identity.credential);
     let uid = identity.credential.uid;
     Ok(DiskShare::new(client, export, caller, uid, must_seal, Some(request_origin(cx))))
+}
+
+fn log_refusal(cx: &RequestContext<'_, '_>, name: &[u16], why: &str) {
+    let (client, share) = (cx.message.endpoints.peer.ip().to_canonical(), String::from_utf16_lossy(name));
+    tracing::info!(%client, share, "a mount over SMB is refused: {why}");
 }
 
 fn capabilities(cx: &RequestContext<'_, '_>, share: &Share) -> ShareCapabilities {

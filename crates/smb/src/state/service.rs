@@ -20,9 +20,9 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, MutexGuard, Weak};
 use std::time::Instant;
-use vfs::SharedNamespace;
 use vfs::bounds::{Network, Networks};
 use vfs::sync::Mutex;
+use vfs::{Refusals, SharedNamespace};
 
 const CLEANUP_LOCKS: usize = 64;
 
@@ -53,6 +53,7 @@ pub struct Service {
     /// Records of persistent opens, if the service keeps any.
     pub(crate) persistent: Option<Arc<PersistentOpens>>,
     pub(crate) login_throttle: LoginThrottle,
+    pub(crate) refusals: Refusals,
     pending_sessions: PendingSessions,
     pub(crate) networks: Networks,
     /// `GlobalSessionTable`.
@@ -95,6 +96,7 @@ impl Service {
             open_table: Arc::default(),
             persistent: None,
             login_throttle: LoginThrottle::default(),
+            refusals: Refusals::default(),
             pending_sessions: PendingSessions::default(),
             networks: Networks::default(),
             sessions: Mutex::default(),

@@ -1,9 +1,11 @@
 //! The exports of the service: an immutable snapshot that the data plane reads and only management replaces.
 
 mod pseudo;
+mod refusals;
 mod share;
 
 pub use pseudo::PseudoDir;
+pub use refusals::Refusals;
 pub use share::ShareSettings;
 
 use crate::model::caller::INVALID_ID;
@@ -237,6 +239,14 @@ impl Namespace {
         PseudoDir::root(self, origin)
     }
 
+    /// An export at `path` or below it.
+    pub fn at_or_below(&self, path: &str) -> Option<&Export> {
+        let is_there = |export: &&Arc<Export>| {
+            export.path.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        self.exports.iter().find(is_there).map(|export| &**export)
+    }
+
     /// Returns the export at `path`, and the rest of the path below it: the longest match wins.
     pub fn resolve<'p>(&self, path: &'p str) -> Option<(&Arc<Export>, &'p str)> {
         let rest_below = |export: &Export| {
@@ -363,6 +373,13 @@ impl Cidr {
         let (bits, is_v6) = bits(address.to_canonical());
         is_v6 == self.is_v6 && bits & self.mask == self.address
     }
+
+    /// Whether all addresses of `other` lie in the range.
+    pub fn covers(&self, other: &Self) -> bool {
+        other.is_v6 == self.is_v6
+            && other.mask & self.mask == self.mask
+            && other.address & self.mask == self.address
+    }
 }
 
 impl From<IpAddr> for Cidr {
@@ -461,6 +478,15 @@ mod tests {
             assert!(text.parse::<Cidr>().is_err(), "{text}");
         }
         assert_eq!("10.1.2.3/16".parse::<Cidr>().unwrap().to_string(), "10.1.0.0/16");
+        for (other, is_covered) in [
+            ("10.1.0.0/16", true),
+            ("10.1.2.3", true),
+            ("10.0.0.0/8", false),
+            ("10.2.0.0/24", false),
+            ("::/0", false),
+        ] {
+            assert_eq!(range.covers(&other.parse().unwrap()), is_covered, "{other}");
+        }
         for address in ["10.1.2.3", "2001:db8::9"] {
             assert_eq!(Cidr::from(address.parse::<IpAddr>().unwrap()), address.parse().unwrap());
         }

@@ -142,7 +142,7 @@ fn lookup_name(cx: &mut CompoundState<'_, '_>, name: &[u8]) -> Result<Filehandle
             if name.len() > vfs::model::name::NAME_BYTES_MAX {
                 return Err(OpError::Status(Status::NAMETOOLONG));
             }
-            Ok(pseudo::lookup(cx.call, &dir, name)?)
+            Ok(pseudo::lookup(cx.call, cx.request.minor, &dir, name)?)
         }
         Filehandle::File(dir) => {
             check_name(name)?;
