@@ -1,6 +1,7 @@
 //! With which status commands end.
 
 use crate::{form, terminal};
+use api_client::model::Problem;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use serde_json::json;
 use std::ffi::OsString;
@@ -30,6 +31,21 @@ pub(crate) fn usage(why: impl Into<String>) -> anyhow::Error {
     Usage(why.into()).into()
 }
 
+/// A refusal of the API, in the words of the command line.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    pub(crate) message: String,
+    pub(crate) problem: Problem,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Refused {}
+
 /// Whether the command line is wrong.
 pub(crate) fn is_usage(error: &anyhow::Error) -> bool {
     error.is::<Usage>()
@@ -38,7 +54,8 @@ pub(crate) fn is_usage(error: &anyhow::Error) -> bool {
 /// Reports an error, as JSON with `--json`, and returns the exit status.
 pub(crate) fn failed(error: &anyhow::Error, as_json: bool) -> ExitCode {
     let status = if is_usage(error) { USAGE } else { 1 };
-    report(&format!("{error:#}"), status, as_json);
+    let problem = error.downcast_ref::<Refused>().map(|refused| &refused.problem);
+    report(&format!("{error:#}"), status, problem, as_json);
     ExitCode::from(status)
 }
 
@@ -65,7 +82,7 @@ pub(crate) fn unparsed(mut error: clap::Error, arguments: &[OsString], as_json: 
     let text = error.render().to_string();
     let (text, _) = text.split_once("\n\nFor more information").unwrap_or((&text, ""));
     let message = text.strip_prefix("error: ").unwrap_or(text).trim();
-    report(message, USAGE, as_json);
+    report(message, USAGE, None, as_json);
     ExitCode::from(USAGE)
 }
 
@@ -114,10 +131,13 @@ fn drop_unused_options(error: &mut clap::Error, arguments: &[OsString]) {
     error.insert(ContextKind::Usage, ContextValue::StyledStr(text.into()));
 }
 
-fn report(message: &str, status: u8, as_json: bool) {
+fn report(message: &str, status: u8, problem: Option<&Problem>, as_json: bool) {
     let message = &terminal::in_plain_words(message);
-    let error = json!({ "error": { "message": message, "exit_status": status } });
-    match as_json.then(|| form::json_line(&error)) {
+    let mut error = json!({ "message": message, "exit_status": status });
+    if let Some(problem) = problem {
+        error["problem"] = json!(problem);
+    }
+    match as_json.then(|| form::json_line(&json!({ "error": error }))) {
         Some(Ok(text)) => eprint!("{text}"),
         _ => terminal::fail(message),
     }

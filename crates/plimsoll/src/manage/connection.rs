@@ -2,7 +2,7 @@
 
 use crate::announcement::Announcement;
 use crate::config::Config;
-use crate::exit::usage;
+use crate::exit::{Refused, usage};
 use crate::form::Form;
 use crate::local_socket::SocketPath;
 use crate::mounting;
@@ -284,9 +284,14 @@ fn read_token(path: &Path) -> anyhow::Result<String> {
 /// The message for an error of the client.
 fn describe(error: Error, url: &str) -> anyhow::Error {
     match error {
-        Error::Refused(problem) if problem.version.is_some() => anyhow!(stale(&problem)),
-        Error::Refused(problem) if problem.forceable => anyhow!("{} (--force)", in_flags(&problem.detail)),
-        Error::Refused(problem) => anyhow!(in_flags(&problem.detail)),
+        Error::Refused(problem) => {
+            let message = match &problem.version {
+                Some(_) => stale(&problem),
+                None if problem.forceable => format!("{} (--force)", in_flags(&problem.detail)),
+                None => in_flags(&problem.detail),
+            };
+            Refused { message, problem }.into()
+        }
         Error::Unreachable(why) => anyhow!("no service answers ({why}): start it with \"plimsoll serve\""),
         Error::Untrusted { fault, .. } => {
             anyhow!("the certificate of {url} is not trusted: {fault}. {}", remedy(&fault))

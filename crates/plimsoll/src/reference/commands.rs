@@ -123,7 +123,10 @@ pub(super) fn exit_codes() -> String {
     own_statuses(&mut page, &root);
     page.push_str("\nWith `--json` the standard error has JSON objects alone, each on a line of its own. An error is\n\
          `{\"error\": {\"message\": …, \"exit_status\": …}}`. A warning has `warning`, a line of the log `log`, the\n\
-         progress of a benchmark `progress`, each with its `message`.\n",
+         progress of a benchmark `progress`, each with its `message`.\n\n\
+         If the service refused the command, the error also has `problem`: the body of the [API's\n\
+         refusal](api.md#errors). `type` says what kind of refusal it is, `forceable` whether `--force` helps,\n\
+         `differs` in which properties an existing object is different.\n",
     );
     page
 }

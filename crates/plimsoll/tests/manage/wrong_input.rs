@@ -297,6 +297,10 @@ fn standard_error_has_json_alone_with_json() {
     let error = &failed.last().unwrap()["error"];
     assert!(error["message"].as_str().unwrap().ends_with("Connection refused"), "{failed:?}");
     assert_eq!(error["exit_status"], 1);
+    let other = lines(&["pool", "create", "p1", "--level", "anf/premium", "--size", "9TiB", "--json"]);
+    let problem = &other[0]["error"]["problem"];
+    assert_eq!(problem["type"], "urn:plimsoll:problem:conflict", "{other:?}");
+    assert!(problem["differs"].as_array().unwrap().len() > 1, "{problem}");
     let unparsed = lines(&["pool", "create", "--json"]);
     assert_eq!(unparsed[0]["error"]["exit_status"], 2);
     let usage = unparsed[0]["error"]["message"].as_str().unwrap();
