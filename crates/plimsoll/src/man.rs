@@ -43,7 +43,8 @@ fn children(command: &Command) -> impl Iterator<Item = &Command> {
 }
 
 fn page(command: &Command, parent: Option<&Command>) -> anyhow::Result<Vec<u8>> {
-    let man = Man::new(command.clone())
+    // The pages have the text of options, too, that the short help leaves out.
+    let man = Man::new(command.clone().mut_args(|arg| arg.hide_short_help(false)))
         .source(concat!("plimsoll ", env!("CARGO_PKG_VERSION")))
         .manual("Plimsoll manual");
     let mut page = Vec::new();
@@ -51,7 +52,7 @@ fn page(command: &Command, parent: Option<&Command>) -> anyhow::Result<Vec<u8>> 
     // Long words, such as the usage of an option, cannot be spread to both margins.
     Roff::new().control("ad", ["l"]).to_writer(&mut page)?;
     man.render_name_section(&mut page)?;
-    man.render_synopsis_section(&mut page)?;
+    synopsis(command).to_writer(&mut page)?;
     man.render_description_section(&mut page)?;
     if children(command).next().is_some() {
         man.render_subcommands_section(&mut page)?;
@@ -63,6 +64,18 @@ fn page(command: &Command, parent: Option<&Command>) -> anyhow::Result<Vec<u8>> 
     see_also(command, parent).to_writer(&mut page)?;
     page.flush()?;
     Ok(page)
+}
+
+/// The usage of the help.
+fn synopsis(command: &Command) -> Roff {
+    let usage = command.clone().render_usage().to_string();
+    let mut roff = Roff::new();
+    roff.control("SH", ["SYNOPSIS"]);
+    for line in usage.trim_start_matches("Usage: ").lines() {
+        roff.text([roman(line.trim())]);
+        roff.control("br", []);
+    }
+    roff
 }
 
 /// The sections of the help below the flags. Indented lines are examples, with the line before them. All else are notes,
@@ -115,4 +128,28 @@ fn see_also(command: &Command, parent: Option<&Command>) -> Roff {
     roff.control("SH", ["SEE ALSO"]);
     roff.text(line);
     roff
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Cli;
+    use clap::CommandFactory;
+
+    fn check(command: &Command, parent: Option<&Command>) {
+        let page = String::from_utf8(page(command, parent).unwrap()).unwrap().replace(r"\-", "-");
+        for argument in command.get_arguments().filter(|argument| !argument.is_hide_set()) {
+            let help = argument.get_long_help().or_else(|| argument.get_help()).map(ToString::to_string);
+            let first = help.as_deref().and_then(|help| help.split(['\n', '\'', '\\']).next()).unwrap_or_default();
+            assert!(!first.is_empty() && page.contains(first), "{}: {argument:?}", name(command));
+        }
+        children(command).for_each(|child| check(child, Some(command)));
+    }
+
+    #[test]
+    fn pages_have_the_text_of_every_option() {
+        let mut commands = Cli::command().disable_help_subcommand(true);
+        commands.build();
+        check(&commands, None);
+    }
 }
