@@ -38,7 +38,7 @@ check listens-on-loopback-only status_says "NFS on 127.0.0.1:2049, API at http:/
 foreign_address() { ! plimsoll setup --address 192.0.2.1 --protocols nfs --tls none 2>/tmp/refused && grep -q 'does not have the address' /tmp/refused && is_active; }
 check setup-refuses-the-address-of-another-machine foreign_address
 check setup plimsoll setup --address 0.0.0.0 --protocols nfs,smb --tls none --user alice --uid 1234 --password-file /tmp/secret
-check setup-keeps-the-packaged-file test -s $CONFIG.backup
+check setup-keeps-the-packaged-file test -s $CONFIG.backup-1
 check is-active is_active
 check has-the-address status_says "NFS on 0.0.0.0:2049, SMB on 0.0.0.0:445"
 check has-the-user plimsoll user show alice

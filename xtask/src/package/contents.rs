@@ -14,6 +14,10 @@ use crate::process::{self, text};
 const PROGRAM: &str = "usr/bin/plimsoll";
 const MANUAL: &str = "usr/share/man/man1";
 pub(super) const CHANGELOG: &str = "usr/share/doc/plimsoll/changelog";
+const DOCUMENTS: &str = "usr/share/doc/plimsoll";
+/// The documents, which link to each other. A directory counts with all that it contains.
+const DOCUMENT_SOURCES: [&str; 6] =
+    ["README.md", "CHANGELOG.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "docs"];
 /// Files that are copied as they are.
 const COPIED: [(&str, &str); 4] = [
     ("plimsoll.service", "usr/lib/systemd/system/plimsoll.service"),
@@ -54,7 +58,21 @@ impl Tree {
         tree.write(CHANGELOG, deb::changelog(&packaging, version)?.as_bytes(), 0o644)?;
         tree.compress(CHANGELOG)?;
         tree.add_manual()?;
+        DOCUMENT_SOURCES.iter().try_for_each(|source| tree.add_documents(source))?;
         Ok(tree)
+    }
+
+    fn add_documents(&mut self, source: &str) -> anyhow::Result<()> {
+        let from = process::workspace().join(source);
+        if !from.is_dir() {
+            let content = fs::read(&from).with_context(|| format!("cannot read {source}"))?;
+            return self.write(&format!("{DOCUMENTS}/{source}"), &content, 0o644);
+        }
+        for entry in fs::read_dir(&from)? {
+            let name = entry?.file_name().into_string().ok().context("a document's name is not UTF-8")?;
+            self.add_documents(&format!("{source}/{name}"))?;
+        }
+        Ok(())
     }
 
     /// Without symbols, as packages have programs; `cargo xtask dist` stores them in a file of their own.
