@@ -1,5 +1,6 @@
 //! In which form a command shows its result, and where: the flags that all commands share.
 
+use crate::exit::usage;
 use crate::output;
 use crate::terminal::{self, printable_lines, unpainted};
 use clap::Args;
@@ -15,6 +16,9 @@ use std::path::{Path, PathBuf};
 /// The format of JSON output without a format of its own. Later versions may add properties, but none changes its meaning
 /// under the same format.
 const FORMAT: &str = "plimsoll/1";
+
+/// The extensions of a file with text.
+pub(crate) const TEXT: &[&str] = &["txt"];
 
 /// The form and place of a result.
 #[derive(Clone, Debug, Default, Args)]
@@ -54,6 +58,23 @@ impl Form {
     pub(crate) fn has_extension_of(&self, extensions: &[&str]) -> bool {
         let extension = self.file().and_then(Path::extension);
         extension.is_none_or(|own| extensions.iter().any(|known| own.eq_ignore_ascii_case(known)))
+    }
+
+    /// Refuses a file whose name ends in a form that is not written: allowed are `.json` with `--json`, and for text these
+    /// extensions or none. `other` may name the flag of another form.
+    pub(crate) fn check_extension(&self, texts: &[&str], other: &str) -> anyhow::Result<()> {
+        let is_known =
+            if self.json { self.has_extension_of(&["json"]) } else { self.has_extension_of(texts) };
+        if is_known {
+            return Ok(());
+        }
+        let texts: Vec<String> = texts.iter().map(|text| format!(".{text}")).collect();
+        let texts = texts.join(", ");
+        Err(usage(format!(
+            "--output {}: the name ends in a form that is not written; allowed: {texts} or no ending for text, .json with \
+             --json{other}",
+            self.file().unwrap_or(Path::new("-")).display()
+        )))
     }
 
     /// The file or directory of the result; `None` for the standard output.

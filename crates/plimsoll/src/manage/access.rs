@@ -128,6 +128,16 @@ impl RuleFlags {
         })
     }
 
+    /// The rule; an error without `--allow`.
+    pub(crate) fn required(&self) -> anyhow::Result<Rule> {
+        self.rule().ok_or_else(|| {
+            usage(
+                "--allow is missing: the clients that may mount the volumes; allowed: --allow CLIENT, like \
+                 --allow 10.1.0.0/16, or --allow 0.0.0.0/0,::/0 for all clients",
+            )
+        })
+    }
+
     fn rule_with(&self, more: &MoreFlags) -> Option<Rule> {
         let mut rule = self.rule()?;
         if more.deny {

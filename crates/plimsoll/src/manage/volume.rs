@@ -11,7 +11,8 @@ use super::table::{Cell, Facts, Table};
 use super::words::{Ids, Label, labels_patch, shown_labels};
 use super::{names, watch, words};
 use crate::exit::usage;
-use crate::terminal::Tone;
+use crate::shell::quoted;
+use crate::terminal::{self, Tone};
 use api::convert::{FromBody, smb_settings};
 use api_client::Tagged;
 use api_client::model::{
@@ -266,6 +267,8 @@ fn create(session: &Session, args: Create) -> anyhow::Result<()> {
     let plain = is_of_root.then(|| plain_root(session, &args)).transpose()?;
     let root = plain.and_then(|plain| words::root(args.mode.as_ref(), args.owner, plain));
     let shared = args.modes.with(&args.smb);
+    let rule = args.rule.rule();
+    let has_default_rules = rule.is_none();
     let new = NewVolume {
         share: args.share,
         level: args.level,
@@ -275,7 +278,7 @@ fn create(session: &Session, args: Create) -> anyhow::Result<()> {
         root,
         durability: args.durability,
         security_style: args.security_style,
-        rules: args.rule.rule().map(|rule| vec![rule]),
+        rules: rule.map(|rule| vec![rule]),
         endpoints: Some(texts(&args.endpoint)).filter(|endpoints| !endpoints.is_empty()),
         labels: args.label.into_iter().map(|Label(key, value)| (key, value)).collect(),
         ..NewVolume::new(&args.name, args.pool, args.size.0)
@@ -296,6 +299,15 @@ fn create(session: &Session, args: Create) -> anyhow::Result<()> {
         Ok(format!("{done} {}\n{mount}", line(volume, &stats)))
     })?;
     warn(session, &args.name);
+    // Azure NetApp Files and Filestore let all clients mount by default, with root's rights.
+    if made.is_new && has_default_rules && !made.value.rules.is_empty() {
+        let name = quoted(&args.name);
+        terminal::warn(&format!(
+            "all clients may mount the volume {}, the default of its level: restrict it with \"plimsoll volume access set {name} \
+             --allow 10.1.0.0/16\"",
+            args.name
+        ));
+    }
     Ok(())
 }
 

@@ -1,11 +1,13 @@
 //! `plimsoll size apply`: creates the advised pools and volumes on a running service.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 
-use api_client::ChangeOptions;
-use api_client::model::{NewPool, NewVolume, PoolSettings, Protocol, VolumeSettings};
+use anyhow::bail;
+use api_client::model::{NewPool, NewVolume, PoolSettings, Protocol, Rule, Volume, VolumeSettings};
+use api_client::{ChangeOptions, Client};
 use clap::Args;
+use control::{PoolName, VolumeName};
 use envelope::{Choice, PlanOption};
 use serde::Serialize;
 
@@ -13,7 +15,8 @@ use super::answer;
 use super::plan::Planned;
 use super::question::{Asked, HiddenQuestion, SizingRequest};
 use super::{Nothing, OptionArg};
-use crate::form::{Form, json};
+use crate::exit::usage;
+use crate::form::{Form, TEXT, json};
 use crate::manage::{RuleFlags, Session};
 
 #[derive(Debug, Args)]
@@ -54,7 +57,10 @@ struct Applied {
 
 pub(super) fn run(args: &ApplyArgs) -> anyhow::Result<ExitCode> {
     args.form.check()?;
-    let wanted = Wanted::of(args)?;
+    args.form.check_extension(TEXT, "")?;
+    let rule = args.rule.required()?;
+    let wanted = Wanted::of(args, &rule)?;
+    check_names(&wanted.pools)?;
     let session = if args.dry_run { None } else { Some(args.question.0.service().open()?) };
     let mut out = args.form.open()?;
     let mut say = |text: &str| if args.form.is_json() { Ok(()) } else { out.print(text) };
@@ -113,7 +119,10 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn of(args: &ApplyArgs) -> anyhow::Result<Self> {
+    fn of(args: &ApplyArgs, rule: &Rule) -> anyhow::Result<Self> {
+        let created = |choice: &Choice, asked: &SizingRequest, numbers, volume_name: &str| {
+            of_choice(choice, asked, &Naming { pool: &args.name, volume: volume_name, numbers }, rule)
+        };
         let columns = args.form.columns();
         match args.question.0.asked()? {
             Asked::One(asked) => {
@@ -122,7 +131,7 @@ impl Wanted {
                 let numbers = Numbers { pools: choice.pools, pools_before: 0 };
                 let volume = asked.name.as_deref().unwrap_or(&args.name);
                 Ok(Self {
-                    pools: of_choice(choice, &asked, args, numbers, volume),
+                    pools: created(choice, &asked, numbers, volume),
                     about: format!("{}{}", asked.note_lines(columns), answer::what(choice)),
                     mount_options: choice.mount.options.clone(),
                     mounts: BTreeMap::new(),
@@ -136,7 +145,7 @@ impl Wanted {
                 };
                 let mounts: BTreeMap<String, String> = option.volumes().iter().map(mount).collect();
                 Ok(Self {
-                    pools: of_option(option, &planned, args),
+                    pools: of_option(option, &planned, created),
                     about: format!("{}. Total: {}", option.name(), option.total()),
                     mount_options: mounts.values().next().cloned().unwrap_or_default(),
                     mounts,
@@ -147,7 +156,11 @@ impl Wanted {
 }
 
 /// The pools of an option of a plan, with the volumes of all workloads.
-fn of_option(option: &PlanOption, planned: &Planned, args: &ApplyArgs) -> Vec<PlannedPool> {
+fn of_option(
+    option: &PlanOption,
+    planned: &Planned,
+    created: impl Fn(&Choice, &SizingRequest, Numbers, &str) -> Vec<PlannedPool>,
+) -> Vec<PlannedPool> {
     let mut all: Vec<PlannedPool> = Vec::new();
     for pool in &option.pools {
         let numbers = Numbers {
@@ -158,7 +171,7 @@ fn of_option(option: &PlanOption, planned: &Planned, args: &ApplyArgs) -> Vec<Pl
         let mut pools: Vec<PlannedPool> = Vec::new();
         for volume in &pool.volumes {
             let Some(asked) = planned.workloads.get(volume.workload) else { continue };
-            let own = of_choice(&volume.choice, asked, args, numbers, planned.name(volume.workload));
+            let own = created(&volume.choice, asked, numbers, planned.name(volume.workload));
             for (place, one) in own.into_iter().enumerate() {
                 match pools.get_mut(place) {
                     Some(shared) => shared.volumes.extend(one.volumes),
@@ -173,8 +186,12 @@ fn of_option(option: &PlanOption, planned: &Planned, args: &ApplyArgs) -> Vec<Pl
 
 impl PlannedPool {
     fn preview(&self) -> String {
-        let volume =
-            |volume: &NewVolume| format!("Would create the volume {} in {}\n", volume.name, volume.pool);
+        let volume = |volume: &NewVolume| {
+            let clients: Vec<&str> =
+                volume.rules.iter().flatten().flat_map(|rule| &rule.clients).map(String::as_str).collect();
+            let clients = clients.join(", ");
+            format!("Would create the volume {} in {}, for {clients}\n", volume.name, volume.pool)
+        };
         let volumes: String = self.volumes.iter().map(volume).collect();
         format!("Would create the pool {}\n{volumes}", self.pool.name)
     }
@@ -187,27 +204,29 @@ struct Numbers {
     pools_before: u32,
 }
 
-/// The pools and volumes of a choice; several get numbers.
-fn of_choice(
-    choice: &Choice,
-    asked: &SizingRequest,
-    args: &ApplyArgs,
+/// The names of pools and volumes, before they are numbered.
+struct Naming<'a> {
+    pool: &'a str,
+    volume: &'a str,
     numbers: Numbers,
-    volume_name: &str,
-) -> Vec<PlannedPool> {
+}
+
+/// The pools and volumes of a choice; several get numbers.
+fn of_choice(choice: &Choice, asked: &SizingRequest, naming: &Naming<'_>, rule: &Rule) -> Vec<PlannedPool> {
+    let numbers = naming.numbers;
     let numbered = |name: &str, count: u32, number: u32| match count {
         1 => name.to_owned(),
         _ => format!("{name}-{number}"),
     };
     let pool = |number: u32| {
-        let name = numbered(&args.name, numbers.pools, numbers.pools_before + number);
+        let name = numbered(naming.pool, numbers.pools, numbers.pools_before + number);
         let first = (number - 1) * choice.volumes_per_pool;
         let volume = |place: u32| {
-            let own = numbered(volume_name, choice.volumes(), first + place);
+            let own = numbered(naming.volume, choice.volumes(), first + place);
             NewVolume {
                 settings: VolumeSettings::from(&choice.volume.settings),
                 protocols: Some(vec![Protocol::from(asked.workload.protocol)]),
-                rules: args.rule.rule().map(|rule| vec![rule]),
+                rules: Some(vec![rule.clone()]),
                 ..NewVolume::new(own, name.clone(), choice.volume.size.0)
             }
         };
@@ -221,6 +240,59 @@ fn of_choice(
     (1..=choice.pools).map(pool).collect()
 }
 
+/// Refuses names that no service accepts, and a name that two volumes would have.
+fn check_names(pools: &[PlannedPool]) -> anyhow::Result<()> {
+    let mut names = BTreeSet::new();
+    for planned in pools {
+        planned.pool.name.parse::<PoolName>().map_err(|wrong| usage(wrong.to_string()))?;
+        for volume in &planned.volumes {
+            volume.name.parse::<VolumeName>().map_err(|wrong| usage(wrong.to_string()))?;
+            if !names.insert(&volume.name) {
+                let name = &volume.name;
+                return Err(usage(format!("two volumes would have the name {name}: rename a workload")));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The pools and volumes that exist already, as planned.
+#[derive(Default)]
+struct Existing {
+    pools: BTreeSet<String>,
+    volumes: BTreeMap<String, Volume>,
+}
+
+impl Existing {
+    /// Refuses names and paths that others have, and existing objects that differ from the planned ones. Creates nothing:
+    /// to create an existing object again has no effect, and fails if a property differs.
+    fn check(session: &Session, planned: &[PlannedPool]) -> anyhow::Result<Self> {
+        let pools = session.ask(Client::pools)?;
+        let volumes = session.ask(Client::volumes)?;
+        let mut existing = Self::default();
+        for one in planned {
+            let name = &one.pool.name;
+            if pools.iter().any(|pool| pool.name == *name) {
+                session.ask(|client| client.create_pool(&one.pool))?;
+                existing.pools.insert(name.clone());
+            }
+            for volume in &one.volumes {
+                if volumes.iter().any(|other| other.name == volume.name) {
+                    let found = session.ask(|client| client.create_volume(&ChangeOptions::none(), volume))?;
+                    existing.volumes.insert(volume.name.clone(), found.value);
+                } else if let Some(other) = volumes.iter().find(|other| other.share == volume.name) {
+                    bail!(
+                        "the volume {} has the path {} already: choose another name",
+                        other.name,
+                        other.path
+                    );
+                }
+            }
+        }
+        Ok(existing)
+    }
+}
+
 /// The created objects, to be deleted again if a later one fails.
 #[derive(Default)]
 struct Created {
@@ -228,16 +300,17 @@ struct Created {
     volumes: Vec<String>,
 }
 
-/// Creates the pools and volumes that do not exist yet, and returns whether there were any. If one fails, deletes
-/// those created before.
+/// Creates the pools and volumes that do not exist yet, and returns whether there were any. Checks all names first. If
+/// one fails nevertheless, deletes those created before.
 fn create_all(
     session: &Session,
     pools: &[PlannedPool],
     say: &mut impl FnMut(&str) -> anyhow::Result<()>,
 ) -> anyhow::Result<bool> {
+    let existing = Existing::check(session, pools)?;
     let mut created = Created::default();
     for planned in pools {
-        if let Err(error) = create(session, planned, &mut created, say) {
+        if let Err(error) = create(session, planned, &existing, &mut created, say) {
             return Err(created.undo(session, error));
         }
     }
@@ -247,25 +320,28 @@ fn create_all(
 fn create(
     session: &Session,
     planned: &PlannedPool,
+    existing: &Existing,
     created: &mut Created,
     say: &mut impl FnMut(&str) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let name = &planned.pool.name;
-    if session.ask(|client| client.create_pool(&planned.pool))?.is_new {
+    if existing.pools.contains(name) {
+        say(&format!("The pool {name} exists already\n"))?;
+    } else if session.ask(|client| client.create_pool(&planned.pool))?.is_new {
         created.pools.push(name.clone());
         say(&format!("Created the pool {name}\n"))?;
-    } else {
-        say(&format!("The pool {name} exists already\n"))?;
     }
     for volume in &planned.volumes {
+        let mounts = |made: &Volume| Ok::<_, anyhow::Error>(session.mount_commands(made)?.join("\n  or "));
+        if let Some(found) = existing.volumes.get(&volume.name) {
+            say(&format!("The volume {} exists already: {}\n", volume.name, mounts(found)?))?;
+            continue;
+        }
         let new = session.ask(|client| client.create_volume(&ChangeOptions::none(), volume))?;
-        let mounts = session.mount_commands(&new.value)?.join("\n  or ");
         if new.is_new {
             created.volumes.push(volume.name.clone());
-            say(&format!("Created the volume {}: {mounts}\n", volume.name))?;
-        } else {
-            say(&format!("The volume {} exists already: {mounts}\n", volume.name))?;
         }
+        say(&format!("Created the volume {}: {}\n", volume.name, mounts(&new.value)?))?;
     }
     Ok(())
 }

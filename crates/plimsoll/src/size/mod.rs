@@ -10,7 +10,8 @@ mod scenario;
 mod watch;
 mod words;
 
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::bail;
@@ -19,7 +20,7 @@ use envelope::{Advice, Choice, Year};
 use report::document::sizing::{self, Sized, Years};
 
 use crate::exit::usage;
-use crate::form::Form;
+use crate::form::{Form, TEXT};
 use crate::number::whole;
 use crate::terminal::folded;
 
@@ -42,7 +43,8 @@ use question::{Asked, ELSEWHERE, HiddenQuestion, LongHelp, Question, SizingReque
   plimsoll size --plan workloads.toml --prices prices.toml
   plimsoll size --capacity 40TiB --from run.json --html advice.html
   plimsoll size explain --capacity 2TiB --throughput 100MiB/s --block 64k --level anf/premium
-  plimsoll size apply --capacity 2TiB --throughput 100MiB/s --block 64k --level anf/premium --name tools
+  plimsoll size apply --capacity 2TiB --throughput 100MiB/s --block 64k --level anf/premium --name tools \
+    --allow 10.1.0.0/16
 
 Figures are documented limits and published measurements, each with its page: \"explain\" shows the arithmetic.
 
@@ -125,6 +127,10 @@ pub(crate) fn run(args: SizeArgs) -> anyhow::Result<ExitCode> {
 fn advise(question: &Question, shown: &Shown) -> anyhow::Result<ExitCode> {
     let form = &shown.form.0;
     form.check()?;
+    form.check_extension(TEXT, ", --html FILE for a page")?;
+    if let Some(file) = &shown.html {
+        check_page(file)?;
+    }
     let asked = match question.asked()? {
         Asked::One(asked) => asked,
         Asked::Several(requests) => return plan::Planned::new(*requests)?.show(shown),
@@ -148,7 +154,20 @@ fn advise(question: &Question, shown: &Shown) -> anyhow::Result<ExitCode> {
     Ok(ended(&advice))
 }
 
+/// Refuses a page whose name ends in another form.
+fn check_page(file: &Path) -> anyhow::Result<()> {
+    let is_page = |own: &OsStr| ["html", "htm"].iter().any(|known| own.eq_ignore_ascii_case(known));
+    if file.extension().is_none_or(is_page) {
+        return Ok(());
+    }
+    let name = file.display();
+    Err(usage(format!(
+        "--html {name} is a page in HTML; allowed: a name that ends in .html, or without ending"
+    )))
+}
+
 fn explain(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
+    args.form.check_extension(TEXT, "")?;
     let columns = args.form.columns();
     let asked = match args.question.0.asked()? {
         Asked::One(asked) => asked,

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 
 use crate::exit::usage;
-use crate::form::Form;
+use crate::form::{Form, TEXT};
 use crate::toml_file;
 
 /// The example table, which shows the form and no provider's prices.
@@ -35,6 +35,7 @@ pub(super) struct PricesArgs {
 }
 
 pub(super) fn run(args: &PricesArgs) -> anyhow::Result<ExitCode> {
+    args.form.check_extension(if args.example { &["toml"] } else { TEXT }, "")?;
     let shown = parse(EXAMPLE, Path::new("prices.toml"))?;
     args.form.show(&shown, |_| Ok(if args.example { EXAMPLE } else { ABOUT }.to_owned()))?;
     Ok(ExitCode::SUCCESS)

@@ -23,7 +23,10 @@ pub(super) struct ScenarioArgs {
 
 pub(super) fn run(args: &ScenarioArgs) -> anyhow::Result<ExitCode> {
     match args.question.0.asked()? {
-        Asked::One(asked) => args.form.show(&of(&asked)?, |scenario| Ok(toml::to_string(scenario)?))?,
+        Asked::One(asked) => {
+            args.form.check_extension(&["toml"], "")?;
+            args.form.show(&of(&asked)?, |scenario| Ok(toml::to_string(scenario)?))?;
+        }
         Asked::Several(requests) => write_all(&requests.workloads, args)?,
     }
     Ok(ExitCode::SUCCESS)

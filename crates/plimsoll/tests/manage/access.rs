@@ -22,6 +22,20 @@ fn mount_without_a_rule_is_refused_and_the_warning_says_how_to_add_one() {
 }
 
 #[test]
+fn volume_that_all_clients_may_mount_by_default_has_a_warning() {
+    let service = Service::start();
+    service.says(&["pool", "create", "p1", "--level", "anf/premium", "--size", "4TiB"]);
+    let create = |name, more: &[&str]| {
+        let flags = ["volume", "create", name, "--pool", "p1", "--size", "1TiB"];
+        service.runs(&[&flags[..], more].concat()).1
+    };
+    let warned = create("v1", &[]);
+    assert!(warned.contains("all clients may mount the volume v1"), "{warned}");
+    assert!(warned.contains("plimsoll volume access set v1 --allow 10.1.0.0/16"), "{warned}");
+    assert_eq!(create("v2", &["--allow", "0.0.0.0/0,::/0"]), "");
+}
+
+#[test]
 fn rules_change_under_mounted_clients() {
     let (service, _certificate) = Service::with_secured_volume("1TiB", &["--mode", "0777"]);
     let mut client = mount_from(&service, "/v1", ELSEWHERE).unwrap();

@@ -4,18 +4,58 @@ use crate::asked::asked;
 use crate::rig::{Service, plimsoll};
 use serde_json::Value;
 
+/// The flags that let all clients mount.
+const ALL: [&str; 2] = ["--allow", "0.0.0.0/0"];
+
+#[test]
+fn apply_without_clients_is_refused_and_the_rule_is_that_of_the_flags() {
+    let service = Service::start();
+    for more in [&["--name", "a"][..], &["--name", "a", "--dry-run"]] {
+        let refused = service.refuses(&asked(&["apply"], more));
+        for said in ["--allow is missing", "--allow 10.1.0.0/16", "--allow 0.0.0.0/0,::/0 for all clients"] {
+            assert!(refused.contains(said), "{said}: {refused}");
+        }
+    }
+    assert_eq!(service.json(&["pool", "list"])["items"].as_array().unwrap().len(), 0);
+    service.says(&asked(&["apply"], &["--name", "a", "--allow", "10.1.0.0/16", "--squash", "root"]));
+    let rules = &service.json(&["volume", "show", "a"])["rules"];
+    assert_eq!((&rules[0]["clients"][0], &rules[0]["squash"]), (&"10.1.0.0/16".into(), &"root".into()));
+}
+
+#[test]
+fn names_that_a_plan_cannot_have_are_refused_before_anything_is_created() {
+    let service = Service::start();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("plan.toml");
+    for (names, why) in [(["db", "a b"], "a b"), (["db", "db"], "two workloads have the name db")] {
+        let tables = names.map(|name| format!("[[workload]]\nname = \"{name}\"\ncapacity = \"1TiB\"\n"));
+        std::fs::write(&file, tables.concat()).unwrap();
+        let flags =
+            ["size", "apply", "--plan", file.to_str().unwrap(), "--level", "anf/premium", "--name", "p"];
+        let refused = service.refuses(&[&flags[..], &ALL].concat());
+        assert!(refused.contains(why) && !refused.contains("deleted again"), "{refused}");
+    }
+    assert_eq!(service.json(&["pool", "list"])["items"].as_array().unwrap().len(), 0);
+    assert!(!service.says(&["operation", "list"]).contains("pool"), "none was created and deleted again");
+}
+
 #[test]
 fn dry_run_is_shown_and_failed_apply_is_undone() {
     let service = Service::start();
-    let shown = service.says(&asked(&["apply"], &["--name", "a", "--dry-run"]));
-    assert!(shown.contains("Would create the volume a in a"), "{shown}");
-    let refused = service.refuses(&asked(&["apply"], &["--name", "no/name"]));
+    let shown =
+        service.says(&asked(&["apply"], &["--name", "a", "--allow", "10.1.0.0/16,fe80::1", "--dry-run"]));
+    assert!(shown.contains("Would create the volume a in a, for 10.1.0.0/16, fe80::1"), "{shown}");
+    let refused = service.refuses(&asked(&["apply"], &["--name", "no/name", ALL[0], ALL[1]]));
     assert!(refused.contains("no/name"), "{refused}");
-    // Another volume has the path: the pool is made, the volume is not.
+    // Another volume has the path.
     service.says(&["pool", "create", "p1", "--level", "anf/ultra", "--size", "4TiB"]);
     service.says(&["volume", "create", "other", "--pool", "p1", "--size", "1TiB", "--share", "a"]);
-    let refused = service.refuses(&asked(&["apply"], &["--name", "a"]));
-    assert!(refused.contains("the pool a was deleted again"), "{refused}");
+    let refused = service.refuses(&asked(&["apply"], &["--name", "a", ALL[0], ALL[1]]));
+    assert!(refused.contains("the volume other has the path /a already"), "{refused}");
+    assert!(!refused.contains("deleted again"), "{refused}");
+    // The pool is created, and the service refuses the rule of the volume.
+    let refused = service.refuses(&asked(&["apply"], &["--name", "b", "--allow", "10.1.0.0/77"]));
+    assert!(refused.contains("the pool b was deleted again"), "{refused}");
     assert_eq!(service.json(&["pool", "list"])["items"].as_array().unwrap().len(), 1);
     // Nothing that fits, nothing made.
     let refused = service.refuses(&[
@@ -29,6 +69,8 @@ fn dry_run_is_shown_and_failed_apply_is_undone() {
         "gcnv/flex",
         "--name",
         "b",
+        ALL[0],
+        ALL[1],
     ]);
     assert!(refused.contains("nothing carries this workload; gcnv/flex"), "{refused}");
 }
@@ -38,23 +80,33 @@ fn several_volumes_are_numbered() {
     let service = Service::start();
     let more =
         ["size", "apply", "--capacity", "150TiB", "--level", "gcnv/standard", "--regular", "--name", "wide"];
-    let made = service.says(&more);
+    let apply = [&more[..], &ALL].concat();
+    let made = service.says(&apply);
     assert!(
         made.contains("Created the volume wide-1") && made.contains("Created the volume wide-2"),
         "{made}"
     );
-    assert_eq!(service.json(&["volume", "list"])["items"].as_array().unwrap().len(), 2);
+    let count = |kind: &str| service.json(&[kind, "list"])["items"].as_array().unwrap().len();
+    assert_eq!(count("volume"), 2);
+    // Of a name that exists with other properties the first volume is not created either.
+    service.says(&["volume", "delete", "wide-1", "--yes"]);
+    service.says(&["volume", "resize", "wide-2", "80TiB"]);
+    let refused = service.refuses(&apply);
+    assert!(refused.contains("wide-2") && !refused.contains("deleted again"), "{refused}");
+    assert_eq!(count("volume"), 1);
+    let operations = service.says(&["operation", "list"]);
+    assert_eq!(operations.matches("wide-1").count(), 2, "created and deleted once: {operations}");
 }
 
 #[test]
 fn second_apply_changes_nothing_and_another_size_is_refused() {
     let service = Service::start();
-    let apply = asked(&["apply"], &["--name", "a"]);
+    let apply = asked(&["apply"], &["--name", "a", ALL[0], ALL[1]]);
     service.says(&apply);
     let again = service.says(&apply);
     assert!(again.contains("The volume a exists already") && again.contains("Nothing to change"), "{again}");
     let other = ["size", "apply", "--capacity", "9TiB", "--level", "anf/premium", "--name", "a"];
-    let refused = service.refuses(&other);
+    let refused = service.refuses(&[&other[..], &ALL].concat());
     assert!(refused.contains('a') && !refused.contains("deleted again"), "{refused}");
     assert_eq!(service.json(&["volume", "list"])["items"].as_array().unwrap().len(), 1);
 }
@@ -77,7 +129,7 @@ fn plan_is_applied_with_a_shared_pool_and_a_volume_for_each_workload() {
     let file = dir.path().join("plan.toml");
     std::fs::write(&file, PLAN).unwrap();
     let flags = ["--plan", file.to_str().unwrap(), "--level", "anf/premium", "--regular"];
-    let apply = [&["size", "apply"], &flags[..], &["--name", "shared"]].concat();
+    let apply = [&["size", "apply"], &flags[..], &["--name", "shared"], &ALL].concat();
     let made = service.says(&apply);
     for said in
         ["Created the pool shared", "Created the volume home", "Created the volume db", "Mount db with"]
@@ -421,6 +473,32 @@ fn metadata_asks_for_a_large_volume() {
     assert!(text.contains("50,000 metadata operations a second"), "{text}");
     assert!(text.contains("1  anf/") && text.contains("large volume for metadata"), "{text}");
     assert!(text.contains("[ANF large volumes (Microsoft)]"), "{text}");
+}
+
+#[test]
+fn file_name_that_ends_in_another_form_is_refused_and_nothing_is_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let flags = ["--capacity", "1TiB", "--throughput", "50MiB/s", "--level", "anf/premium"];
+    for (more, name, allowed) in [
+        (&["-o"][..], "a.svg", ".txt or no ending for text, .json with --json, --html FILE for a page"),
+        (&["-o"], "a.csv", "allowed: .txt"),
+        (&["-o"], "a.json", ".json with --json"),
+        (&["--json", "-o"], "a.csv", ".json with --json"),
+        (&["--html"], "a.svg", "a name that ends in .html"),
+        (&["explain", "-o"], "a.html", "allowed: .txt"),
+        (&["scenario", "-o"], "a.csv", "allowed: .toml"),
+        (&["apply", "--name", "a", "--allow", "10.1.0.0/16", "-o"], "a.csv", "allowed: .txt"),
+    ] {
+        let verb = if more[0].starts_with('-') { 0 } else { 1 };
+        let path = file(name);
+        let (found, text, error) =
+            size(&[&more[..verb], &flags[..], &more[verb..], &[path.as_str()][..]].concat());
+        assert!(!found && text.is_empty() && error.contains(allowed), "{more:?}: {error}");
+    }
+    let path = file("prices.csv");
+    assert!(size(&["prices", "--example", "-o", &path]).2.contains("allowed: .toml"));
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 
 #[test]

@@ -110,7 +110,7 @@ fn flag_without_effect_is_refused_with_the_reason() {
                 "setup --address 127.0.0.1 --protocols nfs --tls none --user alice --password-file s --config c",
                 "--user is a user of SMB",
             ),
-            ("level shape gcnv-extreme-nfs3-8k-rand -o x.png", "allowed: .svg for the picture, .json"),
+            ("level shape gcnv-extreme-nfs3-8k-rand -o x.png", ".json with --json, .svg for the picture"),
         ],
     );
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "nothing was done");

@@ -7,8 +7,7 @@ use report::document::plot::{Axis, Chart, Line, Lines, Mark, Plot};
 use report::document::table::separated;
 use serde::Serialize;
 
-use crate::exit::usage;
-use crate::form::Form;
+use crate::form::{Form, TEXT};
 use crate::manage::table::Facts;
 use crate::manage::{Table, words};
 
@@ -59,18 +58,10 @@ struct PointOf {
 pub(super) fn run(args: &ShapeArgs) -> anyhow::Result<()> {
     let (shape, form) = (args.name.0, &args.form);
     let shaping = Shaping { shape, scale_thousandths: args.scale };
-    if !form.has_extension_of(&["svg", "txt", "json"]) {
-        return Err(usage(
-            "the name of the --output file ends in a form that is not known; allowed: .svg for the picture, .json with --json, \
-             .txt or no ending for text",
-        ));
-    }
-    if form.ends_in("json") && !form.is_json() {
-        return Err(usage("--output is a .json file: give --json too, or a name that ends in .txt or .svg"));
-    }
     if form.ends_in("svg") && !form.is_json() {
         return form.open()?.print(&picture(shaping).picture());
     }
+    form.check_extension(TEXT, ", .svg for the picture")?;
     let band = shape.error_band();
     let curve = Curve {
         name: shape.name(),
