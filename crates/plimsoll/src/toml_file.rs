@@ -29,7 +29,8 @@ fn syntax(text: &str, file: &Path, error: &toml::de::Error) -> String {
     format!("{}: line {line}: not valid TOML: {message}", file.display())
 }
 
-fn located(text: &str, file: &Path, pointer: &str, message: &str) -> String {
+/// The message with the file, and with the line of the innermost part of the pointer that the file has.
+pub(crate) fn located(text: &str, file: &Path, pointer: &str, message: &str) -> String {
     match start(text, pointer) {
         Some(start) => format!("{}: line {}: {message}", file.display(), line(text, start)),
         None => format!("{}: {message}", file.display()),
