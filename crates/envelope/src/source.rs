@@ -88,6 +88,13 @@ pub(crate) const S5: Source = Source::new(
     "2024-09",
 );
 
+/// Read in November 2026; the page has no date.
+pub(crate) const S6: Source = Source::new(
+    "GCNV snapshots (Google)",
+    "cloud.google.com/netapp/volumes/docs/configure-and-use/volume-snapshots/overview",
+    "",
+);
+
 pub(crate) const F1: Source =
     Source::new("Filestore performance (Google)", "cloud.google.com/filestore/docs/performance", "");
 pub(crate) const F2: Source = Source::new(

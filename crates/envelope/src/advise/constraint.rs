@@ -10,7 +10,7 @@ pub struct Constraint {
     pub kind: Bound,
     /// The compared values, for people.
     pub formula: String,
-    /// The share used by the load with its headroom, or by the capacity with its growth.
+    /// The share used by the load with its headroom, or by the data with growth and headroom.
     pub used: Utilization,
     /// The uncertainty of the bound, if it is estimated.
     pub band: Option<Band>,

@@ -106,7 +106,7 @@ impl Layout {
         ranges(bands)
     }
 
-    /// `None` if no size holds the planned capacity.
+    /// `None` if no size holds the needed capacity.
     pub(super) fn min_size(&self, workload: &Workload, catalog: &Catalog) -> Option<Bytes> {
         let each = self.data_per_volume(workload);
         if self.throughput_source == ThroughputSource::VolumeSize || self.level.info().is_instance {
@@ -123,7 +123,7 @@ impl Layout {
     }
 
     fn data_per_volume(&self, workload: &Workload) -> Bytes {
-        Bytes(workload.planned().0.div_ceil(u64::from(self.pools * self.per_pool)))
+        Bytes(workload.needed_capacity().0.div_ceil(u64::from(self.pools * self.per_pool)))
     }
 
     fn unsized_pool(&self, catalog: &Catalog) -> (Pool, Volume) {

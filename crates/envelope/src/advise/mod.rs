@@ -38,7 +38,10 @@ pub use plan::{Plan, PlanOption, PlanYear, PlannedPool, PlannedVolume, plan};
 pub use price::{Cost, Price, Prices};
 pub use raise::{Raise, RaiseStep};
 pub use search::advise;
-pub use workload::{Access, EDA_BYTES, EDA_READ_THOUSANDTHS, Stream, Workload};
+pub use workload::{
+    Access, CAPACITY_HEADROOM_SOURCE, CAPACITY_HEADROOM_WHY, EDA_BYTES, EDA_READ_THOUSANDTHS, Stream,
+    Workload,
+};
 pub use years::Year;
 
 #[cfg(test)]

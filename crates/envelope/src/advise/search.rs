@@ -87,8 +87,8 @@ pub(super) fn smallest(layouts: &[Layout], workload: &Workload, catalog: &Catalo
     };
     let mut best: Option<Candidate> = None;
     for layout in layouts {
-        // Without prices nothing is better than exactly the planned capacity.
-        if best.as_ref().map(cost).is_some_and(|best| best <= (None, workload.planned())) {
+        // Without prices nothing is better than exactly the needed capacity.
+        if best.as_ref().map(cost).is_some_and(|best| best <= (None, workload.needed_capacity())) {
             break;
         }
         for range in layout.ranges(catalog) {
@@ -150,7 +150,7 @@ fn nearest(layouts: &[Layout], workload: &Workload, catalog: &Catalog) -> Option
     best.map(|(_, candidate)| candidate)
 }
 
-/// The sizes of an arrangement that hold the planned capacity and have pools, as steps of a range. If no size
+/// The sizes of an arrangement that hold the needed capacity and have pools, as steps of a range. If no size
 /// holds the capacity, only the largest.
 struct Sizes<'a> {
     layout: &'a Layout,

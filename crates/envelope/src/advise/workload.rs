@@ -1,7 +1,7 @@
 //! A workload: capacity, peak load, clients, and latency target.
 
 use super::Machine;
-use super::constraint::{Load, size};
+use super::constraint::{Bound, Load, size};
 use crate::source::OWN;
 use crate::{Bytes, BytesPerSecond, Iops, Pattern, Protocol, Refusal, Source};
 use serde::{Deserialize, Serialize};
@@ -11,8 +11,12 @@ use serde::{Deserialize, Serialize};
 pub struct Workload {
     /// Current data.
     pub capacity: Bytes,
-    /// Expected growth, in percent of the capacity.
+    /// Expected growth of a year, in percent of the capacity.
     pub growth_percent: u32,
+    /// Years of growth that the capacity must last.
+    pub years: u32,
+    /// Percentage added to the data with their growth: room for snapshots, and for files that nobody planned.
+    pub capacity_headroom_percent: u32,
     /// The load at its peak: all streams at the same time.
     pub streams: Vec<Stream>,
     /// The average load in percent of the peak; 100 if unknown.
@@ -68,6 +72,15 @@ pub enum Access {
     Metadata,
 }
 
+/// The reason for a headroom of 20 % over the data.
+pub const CAPACITY_HEADROOM_WHY: &str =
+    "volumes that change by 1 to 2 % a day need about 20 % more for the usual snapshots";
+/// The page of that figure. It is about NetApp Volumes; for other services it is an assumption.
+pub const CAPACITY_HEADROOM_SOURCE: Source = crate::source::S6;
+
+/// The greatest number of years: growth that far ahead is unknown.
+const YEARS_MAX: u32 = 20;
+
 /// Data per operation of the EDA mix: 7,263 KiB in 450 operations.
 pub const EDA_BYTES: Bytes = Bytes((7_263 << 10) / 450);
 /// Nominal data of an operation without data: rates are data over blocks.
@@ -121,10 +134,14 @@ impl Stream {
     }
 
     fn plus_percent(self, percent: u32) -> Self {
-        let more = u128::from(self.rate.0) * u128::from(percent);
-        let rate = self.rate.0.saturating_add(u64::try_from(more.div_ceil(100)).unwrap_or(u64::MAX));
-        Self { rate: BytesPerSecond(rate), ..self }
+        Self { rate: BytesPerSecond(plus_percent(self.rate.0, percent)), ..self }
     }
+}
+
+/// Rounded up.
+fn plus_percent(value: u64, percent: u32) -> u64 {
+    let more = u128::from(value) * u128::from(percent);
+    value.saturating_add(u64::try_from(more.div_ceil(100)).unwrap_or(u64::MAX))
 }
 
 fn thousandths_of(value: u64, thousandths: u32) -> u64 {
@@ -158,11 +175,14 @@ impl Access {
 }
 
 impl Workload {
-    /// A workload without a load: any number of clients over NFSv3, a headroom of 30 %, and up to six volumes.
+    /// A workload without a load: any number of clients over NFSv3, a headroom of 30 % over the peak and none over the
+    /// data, and up to six volumes.
     pub fn new(capacity: Bytes) -> Self {
         Self {
             capacity,
             growth_percent: 0,
+            years: 1,
+            capacity_headroom_percent: 0,
             streams: Vec::new(),
             average_percent: 100,
             headroom_percent: 30,
@@ -197,10 +217,39 @@ impl Workload {
         asked.map(|rate| (rate, OWN)).or_else(of_machine)
     }
 
-    /// The capacity with its growth, rounded up.
+    /// The data with their growth, rounded up.
     pub fn planned(&self) -> Bytes {
-        let growth = u128::from(self.capacity.0) * u128::from(self.growth_percent);
-        Bytes(self.capacity.0.saturating_add(u64::try_from(growth.div_ceil(100)).unwrap_or(u64::MAX)))
+        let grown = |data, _| plus_percent(data, self.growth_percent);
+        Bytes((0..self.years).fold(self.capacity.0, grown))
+    }
+
+    /// The capacity that the volumes must have: the data with growth and headroom. The headroom is rounded down, so that
+    /// 4 TiB and 20 % are 4.8 TiB and not a byte more.
+    pub fn needed_capacity(&self) -> Bytes {
+        let (data, percent) = (self.planned().0, u128::from(self.capacity_headroom_percent));
+        let headroom = u64::try_from(u128::from(data) * percent / 100).unwrap_or(u64::MAX);
+        Bytes(data.saturating_add(headroom))
+    }
+
+    /// The need now, without growth.
+    pub(super) fn now(&self) -> Self {
+        Self { growth_percent: 0, years: 1, ..self.clone() }
+    }
+
+    /// The need a year later, without further growth.
+    pub(super) fn after_a_year(&self, growth_percent: u32) -> Self {
+        let later = Self { growth_percent, years: 1, ..self.clone() };
+        Self { capacity: later.planned(), growth_percent: 0, ..later }
+    }
+
+    /// The headroom that the use of this bound includes, like ` with 30 % headroom`; empty without any.
+    pub fn headroom_in_words(&self, kind: Bound) -> String {
+        let percent = match kind {
+            Bound::Capacity => self.capacity_headroom_percent,
+            kind if kind.is_of_load() => self.headroom_percent,
+            _ => 0,
+        };
+        if percent == 0 { String::new() } else { format!(" with {percent} % headroom") }
     }
 
     pub fn needed(&self) -> Vec<Stream> {
@@ -246,7 +295,14 @@ impl Workload {
         if !(1..=100).contains(&self.average_percent) {
             return refuse(format!("an average of {} % of the peak", self.average_percent), "1 to 100");
         }
-        for (what, percent) in [("headroom", self.headroom_percent), ("growth", self.growth_percent)] {
+        if !(1..=YEARS_MAX).contains(&self.years) {
+            return refuse(format!("{} years", self.years), &format!("1 to {YEARS_MAX}"));
+        }
+        for (what, percent) in [
+            ("headroom", self.headroom_percent),
+            ("capacity headroom", self.capacity_headroom_percent),
+            ("growth", self.growth_percent),
+        ] {
             if percent > 10_000 {
                 return refuse(format!("a {what} of {percent} %"), "0 to 10000");
             }
@@ -263,5 +319,26 @@ impl Workload {
             return refuse(what.to_owned(), "1 or more, or to leave it out");
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capacity_has_the_growth_of_all_years_and_then_the_headroom() {
+        let workload = Workload {
+            growth_percent: 10,
+            years: 2,
+            capacity_headroom_percent: 20,
+            ..Workload::new(Bytes(1_000))
+        };
+        assert_eq!((workload.planned(), workload.needed_capacity()), (Bytes(1_210), Bytes(1_452)));
+        assert_eq!(workload.now().needed_capacity(), Bytes(1_200));
+        assert_eq!(workload.headroom_in_words(Bound::Capacity), " with 20 % headroom");
+        assert_eq!(workload.headroom_in_words(Bound::Smallest), "");
+        let too_much = Workload { capacity_headroom_percent: 10_001, ..workload };
+        assert!(too_much.check().unwrap_err().to_string().contains("capacity headroom"));
     }
 }

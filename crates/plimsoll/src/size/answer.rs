@@ -92,7 +92,10 @@ impl SizingOutput<'_> {
         if self.advice.misses.is_empty() {
             return String::new();
         }
-        let say = if self.all { missed } else { missed_in_short };
+        let say = |miss: &Choice| match self.all {
+            true => missed(miss),
+            false => missed_in_short(miss, &self.request.workload),
+        };
         let lines: String =
             self.advice.misses.iter().map(|miss| folded("  ", &say(miss), self.columns)).collect();
         format!("\nToo small:\n{lines}")
@@ -122,9 +125,12 @@ fn order(advice: &Advice) -> &'static str {
 /// The workload, a line each property.
 pub(super) fn question(workload: &Workload) -> Facts {
     let mut facts = Facts::default();
-    let growth = match workload.growth_percent {
-        0 => String::new(),
-        percent => format!(", {} with {percent} % growth", size(workload.planned())),
+    let growth = match (workload.growth_percent, workload.years) {
+        (0, _) => String::new(),
+        (percent, 1) => format!(", {} with {percent} % growth", size(workload.planned())),
+        (percent, years) => {
+            format!(", {} with {percent} % growth a year over {years} years", size(workload.planned()))
+        }
     };
     facts.add("Capacity", format!("{}{growth}", size(workload.capacity)));
     for stream in &workload.streams {
@@ -132,17 +138,28 @@ pub(super) fn question(workload: &Workload) -> Facts {
     }
     if workload.streams.is_empty() {
         facts.add("Load", "none is asked for: capacity alone");
-    } else {
-        let average = match workload.average_percent {
-            100 => String::new(),
-            percent => format!(", {percent} % of it on average"),
-        };
-        facts.add("Headroom", format!("{} % over the peak{average}", workload.headroom_percent));
     }
+    facts.maybe("Headroom", headroom(workload));
     let clients = workload.clients.map_or("any number".to_owned(), |clients| clients.to_string());
     facts.add("Clients", format!("{clients} over {}", workload.protocol.name()));
     facts.maybe("Latency", workload.latency_us.map(ms));
     facts
+}
+
+/// `30 % over the peak, 20 % over the data: 48 TiB`; `None` without any.
+fn headroom(workload: &Workload) -> Option<String> {
+    let average = match workload.average_percent {
+        100 => String::new(),
+        percent => format!(", which is {percent} % of it on average"),
+    };
+    let of_load = (!workload.streams.is_empty())
+        .then(|| format!("{} % over the peak{average}", workload.headroom_percent));
+    let of_data = (workload.capacity_headroom_percent > 0).then(|| {
+        let needed = size(workload.needed_capacity());
+        format!("{} % over the data, for snapshots: {needed}", workload.capacity_headroom_percent)
+    });
+    let all: Vec<String> = of_load.into_iter().chain(of_data).collect();
+    (!all.is_empty()).then(|| all.join("; "))
 }
 
 /// `120,000 IOPS of 8 KiB random, 70 % reads: 937.5 MiB/s`.
@@ -239,9 +256,9 @@ pub(super) fn what(choice: &Choice) -> String {
 }
 
 /// An option that is too small, with the share of the bound that it misses, without the arithmetic.
-fn missed_in_short(miss: &Choice) -> String {
+fn missed_in_short(miss: &Choice, workload: &Workload) -> String {
     let bound = miss.binding().map_or_else(String::new, |bound| {
-        let headroom = if bound.kind.is_of_load() { ", with the headroom" } else { "" };
+        let headroom = workload.headroom_in_words(bound.kind);
         format!(": {} of its {}{headroom}", bound.used, bound.kind.name())
     });
     format!("{}, {}{bound}", kind(miss), times(miss.pools, &size_to_buy(miss.pool.size)))
@@ -280,8 +297,12 @@ fn details(choice: &Choice, asked: &SizingRequest) -> Facts {
     if let Some((peak, average)) = choice.at_peak(workload).zip(choice.at_average(workload)) {
         let average =
             if workload.average_percent == 100 { String::new() } else { format!(", {average} on average") };
-        facts.add("Used", format!("{peak} at the peak{average}"));
+        facts.add("Used", format!("{peak} at the peak{average}, without headroom"));
     }
+    let bound = |constraint: &Constraint| {
+        let headroom = workload.headroom_in_words(constraint.kind);
+        format!("{}, {}{headroom}: {}", constraint.kind.name(), constraint.used, constraint.formula)
+    };
     facts.maybe("Bottleneck", choice.binding().map(bound));
     facts.maybe("Next", choice.next_binding().map(bound));
     let cited = |one: &Constraint| format!("{}, {}", choice.evidence.name(), one.source);
@@ -328,10 +349,6 @@ pub(super) fn reason(why: &Recommendation) -> String {
     let source = why.source.to_string();
     let cited = if why.source.page.is_empty() { String::new() } else { format!(" [{source}]") };
     format!("{}: {}{cited}", why.what, why.why)
-}
-
-fn bound(constraint: &Constraint) -> String {
-    format!("{}, {}: {}", constraint.kind.name(), constraint.used, constraint.formula)
 }
 
 /// The error band of the ceiling, if the envelope sets the ceiling.

@@ -1,6 +1,6 @@
 //! `plimsoll size explain`: the arithmetic of an option, line by line.
 
-use envelope::{Choice, Constraint, Stream, Utilization, mib, mib_within, size};
+use envelope::{Choice, Constraint, Stream, Utilization, Workload, mib, mib_within, size};
 
 use super::answer;
 use super::question::SizingRequest;
@@ -16,13 +16,7 @@ pub(super) fn explained(choice: &Choice, asked: &SizingRequest, columns: Option<
     text.push_str("The workload\n");
     text.push_str(&indented(&answer::question(workload).fit(inner)));
     text.push_str("\nThe load that ceilings must carry\n");
-    let planned = format!(
-        "{} + {} % growth = {}",
-        size(workload.capacity),
-        workload.growth_percent,
-        size(workload.planned())
-    );
-    text.push_str(&format!("  capacity  {planned}\n"));
+    text.push_str(&line(&format!("capacity  {}", capacity(workload))));
     for (stream, needed) in workload.streams.iter().zip(workload.needed()) {
         let percent = workload.headroom_percent;
         let sum = format!("{} + {percent} % headroom = {}", mib(stream.rate), mib(needed.rate));
@@ -32,7 +26,7 @@ pub(super) fn explained(choice: &Choice, asked: &SizingRequest, columns: Option<
     for origin in &choice.origins {
         text.push_str(&line(&format!("{}: {} [{}]", origin.what, origin.formula, origin.source)));
     }
-    text.push_str("\nEvery bound, and how much of it is taken\n");
+    text.push_str("\nEvery bound, and how much of it is taken with headroom\n");
     let mut table = Table::new(&["BOUND", ">TAKEN", "ARITHMETIC", "BAND", "SOURCE"])
         .folding(&["ARITHMETIC", "SOURCE"])
         .leaving_out(&["BAND"]);
@@ -68,6 +62,27 @@ pub(super) fn explained(choice: &Choice, asked: &SizingRequest, columns: Option<
     text.push_str("\nSources\n");
     text.extend(choice.sources().into_iter().map(|source| line(&format!("{source:#}"))));
     text
+}
+
+/// The sum that the volumes must hold, with the reason for its headroom.
+fn capacity(workload: &Workload) -> String {
+    let years =
+        if workload.years == 1 { String::new() } else { format!(" a year over {} years", workload.years) };
+    let grown = format!(
+        "{} + {} % growth{years} = {}",
+        size(workload.capacity),
+        workload.growth_percent,
+        size(workload.planned())
+    );
+    match workload.capacity_headroom_percent {
+        0 => grown,
+        percent => format!(
+            "{grown}; + {percent} % headroom = {}: {} [{}], assumed of all services",
+            size(workload.needed_capacity()),
+            envelope::CAPACITY_HEADROOM_WHY,
+            envelope::CAPACITY_HEADROOM_SOURCE
+        ),
+    }
 }
 
 fn conclusion(choice: &Choice, asked: &SizingRequest, columns: Option<usize>) -> String {

@@ -218,7 +218,7 @@ impl SizingRequest {
 
     /// The option's years, if they were asked for.
     fn years_of(&self, choice: &Choice) -> anyhow::Result<Option<Vec<Year>>> {
-        let years = self.years.map(|years| choice.years(&self.workload, &self.catalog, years)).transpose();
+        let years = self.years.map(|_| choice.years(&self.workload, &self.catalog)).transpose();
         years.map_err(|refusal| usage(refusal.to_string()))
     }
 

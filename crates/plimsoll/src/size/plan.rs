@@ -80,7 +80,7 @@ impl Planned {
 
     /// The option's years, if they were asked for.
     fn years_of(&self, option: &PlanOption) -> anyhow::Result<Option<Vec<PlanYear>>> {
-        let years = self.years.map(|years| option.years(&self.named, &self.catalog, years)).transpose();
+        let years = self.years.map(|_| option.years(&self.named, &self.catalog)).transpose();
         years.map_err(|refusal| usage(refusal.to_string()))
     }
 
@@ -133,12 +133,13 @@ impl Planned {
 
     /// The workloads that are planned for.
     fn asked(&self) -> Table {
-        let mut table =
-            Table::new(&["WORKLOAD", ">CAPACITY", "LOAD AT ITS PEAK"]).folding(&["LOAD AT ITS PEAK"]);
+        let mut table = Table::new(&["WORKLOAD", ">DATA", ">WITH HEADROOM", "LOAD AT ITS PEAK"])
+            .folding(&["LOAD AT ITS PEAK"]);
         for (place, one) in self.workloads.iter().enumerate() {
             let loads: Vec<String> = one.workload.streams.iter().map(of_stream).collect();
             let loads = if loads.is_empty() { "none".to_owned() } else { loads.join("; ") };
-            table.row([self.name(place).to_owned(), size(one.workload.planned()), loads]);
+            let [data, needed] = [one.workload.planned(), one.workload.needed_capacity()].map(size);
+            table.row([self.name(place).to_owned(), data, needed, loads]);
         }
         table
     }

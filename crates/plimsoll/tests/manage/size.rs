@@ -175,7 +175,8 @@ fn plan_has_a_page_with_costs_and_years() {
     let flags = ["--plan", file, "--prices", prices, "--level", "anf/premium", "--regular", "--years", "3"];
     let (found, text, error) = size(&[&flags[..], &["--html", page]].concat());
     assert!(found, "{error}");
-    assert!(text.contains("It is outgrown in year 2.") && text.contains("outgrown: home: "), "{text}");
+    assert!(text.contains("It carries every year.") && text.contains("sized for year 3"), "{text}");
+    assert!(text.contains("home      1.65 TiB       1.98 TiB  50 IOPS"), "{text}");
     let html = std::fs::read_to_string(page).unwrap();
     for said in [
         "<h1>What to buy for 3 workloads: ",
@@ -189,7 +190,7 @@ fn plan_has_a_page_with_costs_and_years() {
     let (_, json, _) = size(&[&flags[..], &["--json"]].concat());
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["years"].as_array().unwrap().len(), 4);
-    assert_eq!(json["years"][3]["outgrown"][0], 0, "home, by its place");
+    assert!(json["years"][3]["outgrown"].is_null(), "sized for it");
     // The growth of a plan is that of its workloads.
     assert_eq!(status(&["--plan", file, "--growth", "5"]), 2);
     assert_eq!(status(&["--capacity", "1TiB", "--years", "3"]), 2);
@@ -274,11 +275,14 @@ fn users_streams_machines_and_gpus_are_amounts() {
 }
 
 #[test]
-fn years_show_when_the_option_is_outgrown() {
+fn option_is_sized_for_the_last_year_and_each_year_has_its_size() {
     let flags = ["--users", "500", "--growth", "20", "--years", "3", "--level", "anf/premium", "--regular"];
     let (_, text, _) = size(&flags);
-    assert!(text.contains("   2  7.04 TiB  8 TiB  outgrown: 120.0 % of its capacity"), "{text}");
-    assert!(text.contains("It is outgrown in year 2."), "{text}");
+    assert!(text.contains("Capacity:  4.89 TiB, 8.44 TiB with 20 % growth a year over 3 years"), "{text}");
+    assert!(text.contains("Option 1: anf/premium, a pool of 11 TiB, "), "{text}");
+    assert!(text.contains("   2  7.04 TiB  9 TiB   carries it"), "{text}");
+    assert!(text.contains("The option is sized for year 3. Each size includes the headroom."), "{text}");
+    assert!(text.contains("It carries every year."), "{text}");
     let (_, json, _) = size(&[&flags[..], &["--json"]].concat());
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["years"].as_array().unwrap().len(), 4);
@@ -297,6 +301,8 @@ fn example_prices_give_costs_and_the_cost_of_the_next_steps() {
     let (_, text, _) = size(&[
         "--capacity",
         "4TiB",
+        "--capacity-headroom",
+        "0",
         "--iops",
         "5k",
         "--level",
@@ -315,9 +321,34 @@ fn example_prices_give_costs_and_the_cost_of_the_next_steps() {
 #[test]
 fn option_carries_what_is_set_and_says_what_it_can_be_raised_to() {
     let flags = ["--capacity", "1TiB", "--throughput", "20MiB/s", "--block", "8k", "--level", "anf/flexible"];
-    let (_, text, _) = size(&flags);
+    let (_, text, _) = size(&[&flags[..], &["--capacity-headroom", "0"]].concat());
     assert!(text.contains("volume 26 MiB/s") && text.contains("26 MiB/s of this mix, 3,328 IOPS"), "{text}");
     assert!(text.contains("Can be raised:  to 640 MiB/s, 81,920 IOPS"), "{text}");
+}
+
+#[test]
+fn headroom_over_the_data_is_shown_and_can_be_changed() {
+    let with = |more: &[&str]| {
+        let flags = ["--capacity", "10TiB", "--iops", "1k", "--level", "anf/premium", "--regular"];
+        let (found, text, error) = size(&[&flags[..], more].concat());
+        assert!(found, "{error}");
+        text
+    };
+    let usual = with(&[]);
+    for said in [
+        "Headroom:  30 % over the peak; 20 % over the data, for snapshots: 12 TiB",
+        "Option 1: anf/premium, a pool of 12 TiB",
+        "Bottleneck:  capacity, 100.0 % with 20 % headroom: 12 TiB needed of 12 TiB",
+        "Next:        level, 1.4 % with 30 % headroom: ",
+        "1.1 % at the peak, without headroom",
+    ] {
+        assert!(usual.contains(said), "{said}: {usual}");
+    }
+    let exact = with(&["--capacity-headroom", "0"]);
+    assert!(exact.contains("Headroom:  30 % over the peak\n"), "{exact}");
+    assert!(exact.contains("Bottleneck:  capacity, 100.0 %: 10 TiB needed of 10 TiB"), "{exact}");
+    assert!(with(&["--capacity-headroom", "50"]).contains("a pool of 15 TiB"));
+    assert_eq!(status(&["--capacity", "1TiB", "--capacity-headroom", "10001"]), 2);
 }
 
 /// Runs without a service.
@@ -355,7 +386,8 @@ fn an_answer_needs_no_service_and_says_what_it_stands_on() {
     let (_, text, _) = size(&[&["explain"], &flags[..]].concat());
     for line in [
         "937.5 MiB/s + 30 % headroom = 1,218.75 MiB/s",
-        "40 TiB × 64 MiB/s per TiB = 2,560 MiB/s",
+        "capacity  40 TiB + 0 % growth = 40 TiB; + 20 % headroom = 48 TiB: volumes that change by 1 to 2 % a day",
+        "48 TiB × 64 MiB/s per TiB = 3,072 MiB/s",
         "anf-regular-8k-rand-uncached, 1/T interpolated at 70 % reads",
         "75 calls in flight at 480 µs of 6 × 8 × 128",
     ] {

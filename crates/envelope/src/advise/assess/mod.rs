@@ -77,12 +77,12 @@ impl Assessor<'_> {
     }
 
     fn capacity(&mut self) {
-        let (candidate, planned) = (self.candidate, self.workload.planned());
+        let (candidate, needed) = (self.candidate, self.workload.needed_capacity());
         let volumes = candidate.volumes();
         let room = u128::from(candidate.volume.size.0) * u128::from(volumes);
         let each = multiple(u64::from(volumes), size_to_buy(candidate.volume.size));
-        let formula = format!("{} planned of {each}", size(planned));
-        self.add(Bound::Capacity, Utilization::of(u128::from(planned.0), room), formula, OWN);
+        let formula = format!("{} needed of {each}", size(needed));
+        self.add(Bound::Capacity, Utilization::of(u128::from(needed.0), room), formula, OWN);
         self.smallest();
         if let Some(max) = self.workload.capacity_max {
             let capacity = candidate.capacity();

@@ -1,6 +1,5 @@
 //! The years of a plan: when its option no longer carries the grown data.
 
-use super::super::years::{check, grown};
 use super::{Catalog, PlanOption, Workload, plan, restricted_to};
 use crate::advise::Constraint;
 use crate::{Bytes, Refusal};
@@ -20,17 +19,16 @@ pub struct PlanYear {
 }
 
 impl PlanOption {
-    /// Now and each of the next `years`, where the growth of each workload is that of a year.
+    /// Now and each of the years of the workloads.
     pub fn years(
         &self,
         workloads: &[(String, Workload)],
         catalog: &Catalog,
-        years: u32,
     ) -> Result<Vec<PlanYear>, Refusal> {
-        check(years)?;
+        let years = workloads.iter().map(|(_, workload)| workload.years).max().unwrap_or(1);
         let own = restricted_to(catalog, self.levels());
         let mut now: Vec<(String, Workload)> =
-            workloads.iter().map(|(name, workload)| (name.clone(), grown(workload, 0))).collect();
+            workloads.iter().map(|(name, workload)| (name.clone(), workload.now())).collect();
         let mut all = Vec::new();
         for year in 0..=years {
             let data = now.iter().map(|(_, workload)| workload.capacity.0).fold(0, u64::saturating_add);
@@ -41,7 +39,7 @@ impl PlanOption {
                 outgrown: self.outgrown(&now, catalog)?,
             });
             for ((_, now), (_, workload)) in now.iter_mut().zip(workloads) {
-                *now = grown(now, workload.growth_percent);
+                *now = now.after_a_year(workload.growth_percent);
             }
         }
         Ok(all)

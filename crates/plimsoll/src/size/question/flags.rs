@@ -34,7 +34,7 @@ pub(super) struct LoadFlags {
     /// Expected growth of the data, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 0, group = "grown", value_parser = whole::<u32>(0..=u32::MAX))]
     pub(crate) growth: u32,
-    /// Show each of the next N years, where --growth is that of a year; with --plan, the growth of each workload
+    /// Size for the end of year N, where --growth is that of a year, and show each year; with --plan, the growth of each workload
     #[arg(long, value_name = "N", requires = "grown", hide_short_help = true, value_parser = whole::<u32>(0..=u32::MAX))]
     pub(crate) years: Option<u32>,
     /// Operations a second, like 120k
@@ -88,6 +88,11 @@ pub(super) struct LoadFlags {
     /// Headroom to add to the peak before comparing it with a ceiling, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 30, hide_short_help = true, value_parser = whole::<u32>(0..=u32::MAX))]
     pub(crate) headroom: u32,
+    /// Headroom to add to the data with their growth, for snapshots, in percent
+    ///
+    /// Google's page on snapshots asks for 20 % with 1 to 2 % of change a day. Without snapshots, 0 buys what is asked for.
+    #[arg(long, value_name = "PERCENT", default_value_t = 20, hide_short_help = true, value_parser = whole::<u32>(0..=u32::MAX))]
+    pub(crate) capacity_headroom: u32,
     /// The data in use at a time
     #[arg(long, value_name = "SIZE", hide_short_help = true)]
     pub(crate) working_set: Option<Bytes>,

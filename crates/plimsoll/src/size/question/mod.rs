@@ -76,6 +76,8 @@ impl Question {
         let Some(file) = &self.choice.plan else { return Ok(Asked::One(Box::new(self.ask()?))) };
         let catalog = self.choice.catalog()?;
         let mut workloads = file::workloads(file)?;
+        let years = self.load.years;
+        workloads.iter_mut().for_each(|one| one.workload.years = years.unwrap_or(1));
         match workloads.pop() {
             Some(only) if workloads.is_empty() => {
                 Ok(Asked::One(Box::new(SizingRequest { catalog, years: self.load.years, ..only })))
@@ -154,6 +156,8 @@ impl Question {
         }
         Ok(Workload {
             growth_percent: load.growth,
+            years: load.years.unwrap_or(1),
+            capacity_headroom_percent: load.capacity_headroom,
             streams,
             average_percent: load.average.or(found(|observed| observed.average_percent)).unwrap_or(100),
             headroom_percent: load.headroom,

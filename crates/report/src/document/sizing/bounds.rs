@@ -19,7 +19,7 @@ pub(super) fn tables_of(choice: &Choice) -> String {
 }
 
 fn constraints(choice: &Choice) -> Table {
-    let head = ["Bound", "Used", "Comparison, with the headroom", "Uncertainty", "Source"];
+    let head = ["Bound", "Used, with headroom", "Comparison, with headroom", "Uncertainty", "Source"];
     let mut table = Table::new("Bounds", &head);
     for one in &choice.constraints {
         let row = vec![

@@ -21,13 +21,17 @@ pub(super) fn recommendation(choice: &Choice) -> String {
 
 /// The share that the peak takes of the load that the choice carries, and its tightest bound.
 pub(super) fn carried(choice: &Choice, workload: &Workload) -> String {
-    let bottleneck = choice
-        .binding()
-        .map_or_else(String::new, |one| format!("Bottleneck: {}, {} used.", one.kind.name(), one.used));
+    let bottleneck = choice.binding().map_or_else(String::new, |one| {
+        let headroom = workload.headroom_in_words(one.kind);
+        format!("Bottleneck: {}, {} used{headroom}.", one.kind.name(), one.used)
+    });
     let Some(((rate, iops), peak)) = choice.maximum_load(workload).zip(choice.at_peak(workload)) else {
         return bottleneck;
     };
-    format!("The peak takes {peak} of its limit: {}. {bottleneck}", load_in_words(rate, iops))
+    format!(
+        "Without headroom, the peak takes {peak} of its limit: {}. {bottleneck}",
+        load_in_words(rate, iops)
+    )
 }
 
 pub(super) fn load_in_words(rate: BytesPerSecond, iops: Iops) -> String {
@@ -116,8 +120,16 @@ fn numbered(choice: &Choice, index: usize) -> String {
 }
 
 fn misses_table(advice: &Advice) -> Table {
-    let head =
-        ["Nearest choices", "Needed of it", "Misses at", "Pools", "Volumes", "Set", "Carries MiB/s", "IOPS"];
+    let head = [
+        "Nearest choices",
+        "Needed of it, with headroom",
+        "Misses at",
+        "Pools",
+        "Volumes",
+        "Set",
+        "Carries MiB/s",
+        "IOPS",
+    ];
     let mut table = Table::new("Choices that do not fit, the nearest first", &head);
     for miss in &advice.misses {
         let mut missed: Vec<&str> = Vec::new();
@@ -178,11 +190,11 @@ pub(super) fn facts(choice: &Choice, workload: &Workload, catalog: &Catalog) -> 
     };
     let average = choice.at_average(workload).filter(|_| workload.average_percent < 100);
     let used = choice.at_peak(workload).map(|peak| match average {
-        Some(average) => format!("{peak} at the peak, {average} on average"),
-        None => format!("{peak} at the peak"),
+        Some(average) => format!("{peak} at the peak, {average} on average, without headroom"),
+        None => format!("{peak} at the peak, without headroom"),
     });
     let in_words = |one: &Constraint| {
-        let headroom = if one.kind.is_of_load() { " with the headroom" } else { "" };
+        let headroom = workload.headroom_in_words(one.kind);
         format!("{}, {}{headroom}: {}", one.kind.name(), one.used, one.formula)
     };
     let all = [

@@ -16,11 +16,20 @@ pub(super) fn title(name: &str, workload: &Workload) -> String {
 }
 
 pub(super) fn facts(workload: &Workload, catalog: &Catalog) -> Vec<Fact> {
-    let growth = match workload.growth_percent {
-        0 => String::new(),
-        percent => format!(" now, {} planned (growth of {percent} %)", size(workload.planned())),
-    };
     let has_load = !workload.streams.is_empty();
+    let growth = match (workload.growth_percent, workload.years) {
+        (0, _) => String::new(),
+        (percent, 1) => format!(" now, {} with {percent} % growth", size(workload.planned())),
+        (percent, years) => {
+            format!(" now, {} with {percent} % growth a year over {years} years", size(workload.planned()))
+        }
+    };
+    let of_load = has_load.then(|| format!("{} % over the peak", workload.headroom_percent));
+    let of_data = (workload.capacity_headroom_percent > 0).then(|| {
+        let needed = size(workload.needed_capacity());
+        format!("{} % over the data, for snapshots: {needed}", workload.capacity_headroom_percent)
+    });
+    let headroom: Vec<String> = of_load.into_iter().chain(of_data).collect();
     let is_average_known = has_load && workload.average_percent < 100;
     let measured = catalog.measured.iter().map(|one| format!("{} ({})", one.source, one.level));
     let measured = measured.collect::<Vec<_>>().join("; ");
@@ -28,7 +37,7 @@ pub(super) fn facts(workload: &Workload, catalog: &Catalog) -> Vec<Fact> {
         ("Capacity", Some(format!("{}{growth}", size(workload.capacity)))),
         ("Capacity allowed", workload.capacity_max.map(|max| format!("at most {}", size_within(max)))),
         ("Average", is_average_known.then(|| format!("{} % of the peak", workload.average_percent))),
-        ("Headroom", has_load.then(|| format!("{} % above the peak", workload.headroom_percent))),
+        ("Headroom", (!headroom.is_empty()).then(|| headroom.join(", "))),
         ("Reads", workload.cached.then(|| "come again to the same places, from caches".to_owned())),
         ("Working set", workload.working_set.map(size)),
         ("Over", Some(workload.protocol.name().to_owned())),

@@ -175,7 +175,7 @@ fn page_has_every_option_once_and_opens_chosen() {
     crate::document::tests::check_page(&page);
     for once in [
         "<h1>What to buy for 30 TiB, 2,000 MiB/s and 32,000 IOPS</h1>",
-        "<dd>20 TiB now, 30 TiB planned (growth of 50 %)</dd>",
+        "<dd>20 TiB now, 30 TiB with 50 % growth</dd>",
         "<dt>Latency</dt><dd>at most 1.50 ms on average</dd>",
         "<th scope=\"row\">Stream 1</th><td>2,000</td><td>32,000</td>",
         "<h2>Option 2: gcnv/extreme, 1 × 30 TiB</h2>",
@@ -253,7 +253,9 @@ fn plan_page_has_the_form_of_the_single_one() {
         ("archive".to_owned(), workload_of(1, &[])),
     ];
     let plan = envelope::plan(&workloads, &catalog).unwrap();
-    let years = plan.options[0].years(&workloads, &catalog, 3).unwrap();
+    let mut for_years = workloads.clone();
+    for_years.iter_mut().for_each(|(_, workload)| workload.years = 3);
+    let years = plan.options[0].years(&for_years, &catalog).unwrap();
     let notes = ["4 TiB are assumed".to_owned()];
     let asked: Vec<Sized<'_>> =
         workloads.iter().map(|(name, workload)| Sized { name, workload, notes: &notes }).collect();
@@ -299,13 +301,18 @@ fn plan_page_of_nothing_that_fits_is_valid() {
 #[test]
 fn years_and_assumptions_of_one_workload_are_on_its_page() {
     let catalog = only(Level::AnfPremium);
-    let workload = users(10, 20, 5_000);
+    let workload = Workload { years: 2, capacity_headroom_percent: 20, ..users(10, 20, 5_000) };
     let advice = advise(&workload, &catalog).unwrap();
-    let years = advice.options[0].years(&workload, &catalog, 2).unwrap();
+    let years = advice.options[0].years(&workload, &catalog).unwrap();
     let notes = ["like home: assumed".to_owned()];
     let asked = Sized { name: "", workload: &workload, notes: &notes };
     let page = html(&advice, asked, &catalog, 0, Some(&Years::of_choice(&years, &workload)));
     crate::document::tests::check_page(&page);
-    assert!(page.contains("It is outgrown in year 2. The data grow by 20 % a year;"));
+    let said = "It carries every year. The data grow by 20 % a year; the load stays the same. The option is sized \
+                for year 2. Each size includes the headroom.";
+    assert!(page.contains(said), "{page}");
+    assert!(page.contains("10 TiB now, 14.41 TiB with 20 % growth a year over 2 years"));
+    assert!(page.contains("20 % over the data, for snapshots: 17.29 TiB"));
+    assert!(page.contains("17.29 TiB needed of"));
     assert!(page.contains("<li>like home: assumed</li>"));
 }

@@ -59,9 +59,12 @@ impl Years {
         let verdict = match rows.iter().find(|row| row.outgrown.is_some()) {
             Some(row) if row.year == 0 => "It is outgrown now.".to_owned(),
             Some(row) => format!("It is outgrown in year {}.", row.year),
-            None => "It is not outgrown in these years.".to_owned(),
+            None => "It carries every year.".to_owned(),
         };
-        let growth = format!("{growth}; the load stays the same. The option is sized for year 1.");
+        let last = rows.last().map_or(0, |row| row.year);
+        let growth = format!(
+            "{growth}; the load stays the same. The option is sized for year {last}. Each size includes the headroom."
+        );
         Self { rows: rows.into_iter().map(Row::in_words).collect(), verdict, growth }
     }
 }
