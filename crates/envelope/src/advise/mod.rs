@@ -34,7 +34,7 @@ pub use like::WorkloadKind;
 pub use machine::Machine;
 pub use measured::{Measured, MeasuredPoint};
 pub use mount::{Mount, Recommendation};
-pub use plan::{Plan, PlanOption, PlanYear, PlannedPool, PlannedVolume, plan};
+pub use plan::{Plan, PlanOption, PlanYear, PlannedPool, PlannedVolume, PoolRaise, plan};
 pub use price::{Cost, Price, Prices};
 pub use raise::{Raise, RaiseStep};
 pub use search::advise;

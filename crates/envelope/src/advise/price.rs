@@ -36,6 +36,10 @@ pub struct Cost {
 }
 
 impl Cost {
+    pub(super) fn minus(self, less: &Self) -> Self {
+        Self { millionths: self.millionths.saturating_sub(less.millionths), ..self }
+    }
+
     /// The number without the currency, rounded up to a hundredth.
     pub fn amount(&self) -> String {
         let hundredths = self.millionths.div_ceil(10_000);

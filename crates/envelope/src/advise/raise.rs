@@ -44,22 +44,18 @@ impl Choice {
     /// The steps up that exist for this choice.
     pub fn raises(&self, workload: &Workload, catalog: &Catalog) -> Vec<Raise> {
         let next_size = self.next_pool_size().and_then(|size| self.at(self.level(), size, workload, catalog));
-        let next_level = LADDERS.iter().find_map(|ladder| {
-            let own = ladder.iter().position(|level| *level == self.level())?;
-            ladder.get(own + 1)
-        });
-        let next_level = next_level.and_then(|level| self.at(*level, self.pool.size, workload, catalog));
+        let next_level =
+            next_level(self.level()).and_then(|level| self.at(level, self.pool.size, workload, catalog));
         let raise = |step, choice: Choice| Raise { step, more: choice.cost_over(self), choice };
         let size = next_size.map(|choice| raise(RaiseStep::Size, choice));
         size.into_iter().chain(next_level.map(|choice| raise(RaiseStep::Level, choice))).collect()
     }
 
     fn cost_over(&self, lower: &Self) -> Option<Cost> {
-        let (cost, least) = (self.cost.clone()?, lower.cost.as_ref()?);
-        Some(Cost { millionths: cost.millionths.saturating_sub(least.millionths), ..cost })
+        Some(self.cost.clone()?.minus(lower.cost.as_ref()?))
     }
 
-    fn next_pool_size(&self) -> Option<Bytes> {
+    pub(super) fn next_pool_size(&self) -> Option<Bytes> {
         let sizes = self.pool.sizes()?;
         let next = sizes.ranges.iter().filter_map(|range| {
             let steps = (self.pool.size.0 + 1).saturating_sub(range.min.0).div_ceil(range.step.0);
@@ -106,6 +102,14 @@ impl Choice {
             Owner::Pool | Owner::Volume => ThroughputSource::PoolSize,
         }
     }
+}
+
+/// The next faster level of the same service.
+pub(super) fn next_level(level: Level) -> Option<Level> {
+    LADDERS.iter().find_map(|ladder| {
+        let own = ladder.iter().position(|one| *one == level)?;
+        ladder.get(own + 1).copied()
+    })
 }
 
 /// The greatest size of a range within `size`.

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use envelope::{
-    Access, Advice, Bound, Bytes, BytesPerSecond, Choice, Constraint, Evidence, Iops, Level, Provider,
-    RaiseStep, Recommendation, SkippedLevel, Stream, Utilization, Workload, Year, grouped, mib, mib_within,
-    size, size_to_buy,
+    Access, Advice, Bound, Bytes, BytesPerSecond, Choice, Constraint, Evidence, Iops, Level, PoolRaise,
+    Provider, RaiseStep, Recommendation, SkippedLevel, Stream, Utilization, Workload, Year, grouped, mib,
+    mib_within, size, size_to_buy,
 };
 use report::document::sizing::Years;
 use serde::Serialize;
@@ -62,8 +62,9 @@ impl SizingOutput<'_> {
     /// The next commands.
     pub(super) fn next(&self) -> String {
         let more = if self.all { "" } else { "\"--all\" lists every option; " };
-        let next =
-            format!("With the same flags: {more}\"explain\" shows the arithmetic, \"apply\" creates it.");
+        let next = format!(
+            "With the same flags: {more}\"explain\" shows the arithmetic, \"apply --name NAME --allow CLIENT\" creates it."
+        );
         format!("\n{}", folded("", &next, self.columns))
     }
 
@@ -407,11 +408,22 @@ pub(super) struct JsonChoice<'a> {
 }
 
 #[derive(Serialize)]
-struct JsonRaise {
+pub(super) struct JsonRaise {
     step: RaiseStep,
     level: Level,
     pool_bytes: u64,
     more_millionths: Option<u64>,
+}
+
+impl JsonRaise {
+    pub(super) fn of_pool(raise: &PoolRaise) -> Self {
+        Self {
+            step: raise.step,
+            level: raise.pool.level,
+            pool_bytes: raise.pool.size.0,
+            more_millionths: raise.more.as_ref().map(|more| more.millionths),
+        }
+    }
 }
 
 pub(super) fn json<'a>(advice: &'a Advice, asked: &'a SizingRequest, years: Option<&'a [Year]>) -> Json<'a> {

@@ -2,11 +2,13 @@
 
 use std::process::ExitCode;
 
-use envelope::{Catalog, Plan, PlanOption, PlanYear, PlannedPool, Workload, size, size_to_buy};
+use envelope::{
+    Catalog, Plan, PlanOption, PlanYear, PlannedPool, PoolRaise, RaiseStep, Workload, size, size_to_buy,
+};
 use report::document::sizing::{self, Sized, Years};
 use serde::Serialize;
 
-use super::answer::{self, JsonChoice, carries, of_stream, times};
+use super::answer::{self, JsonChoice, JsonRaise, carries, of_stream, times};
 use super::question::{SeveralRequests, SizingRequest};
 use super::{NOTHING_FITS, OptionArg, Shown, explain};
 use crate::exit::usage;
@@ -93,7 +95,7 @@ impl Planned {
     pub(super) fn explain(&self, arg: &OptionArg, form: &Form) -> anyhow::Result<ExitCode> {
         let option = self.option(arg)?;
         let columns = form.columns();
-        let mut text = format!("The pools\n{}\n", pools(option).fit(columns));
+        let mut text = format!("The pools\n{}\n", self.pools(option).fit(columns));
         for volume in option.volumes() {
             let Some(asked) = self.workloads.get(volume.workload) else { continue };
             text.push_str(&format!("\n== {} ==\n", self.name(volume.workload)));
@@ -116,7 +118,7 @@ impl Planned {
             text.push_str(&self.left_out(columns));
         }
         text.push_str(&format!("\nOption {number}: {}\n", option.name()));
-        text.push_str(&pools(option).fit(columns));
+        text.push_str(&self.pools(option).fit(columns));
         text.push('\n');
         text.push_str(&self.volumes(option).fit(columns));
         text.push_str(&format!("\nTotal: {}\n", option.total()));
@@ -156,6 +158,30 @@ impl Planned {
                 [format!("{number}"), option.name(), size_to_buy(option.capacity()), pools.join(", ")];
             let cost = option.cost.as_ref().map_or_else(|| "no price".to_owned(), ToString::to_string);
             table.row(cells.into_iter().chain(priced.then_some(cost)));
+        }
+        table
+    }
+
+    /// The pools of an option; with prices also the next size and the next level of each, and their additional cost.
+    fn pools(&self, option: &PlanOption) -> Table {
+        let is_priced = option.cost.is_some();
+        let mut heads = vec!["POOL", "SIZE", "SET", ">VOLUMES"];
+        heads.extend(is_priced.then_some([">A MONTH", "NEXT SIZE", "NEXT LEVEL"]).into_iter().flatten());
+        let mut table = Table::new(&heads).folding(&["SET"]).leaving_out(&["NEXT LEVEL", "NEXT SIZE"]);
+        for (pool, raises) in option.pools.iter().zip(option.raises(&self.named, &self.catalog)) {
+            let cells = [
+                pool.pool.level.name().to_owned(),
+                times(pool.count, &size_to_buy(pool.pool.size)),
+                pool.settings().unwrap_or_else(|| "-".to_owned()),
+                pool.volume_count().to_string(),
+            ];
+            let raise = |step| {
+                let raise = raises.iter().find(|raise| raise.step == step);
+                raise.map_or_else(|| "-".to_owned(), PoolRaise::in_words)
+            };
+            let cost = pool.cost.as_ref().map_or(String::new(), ToString::to_string);
+            let costs = is_priced.then(|| [cost, raise(RaiseStep::Size), raise(RaiseStep::Level)]);
+            table.row(cells.into_iter().chain(costs.into_iter().flatten()));
         }
         table
     }
@@ -207,11 +233,16 @@ impl Planned {
             levels: option.levels().iter().map(|level| level.name()).collect(),
             capacity_bytes: option.capacity().0,
             cost: &option.cost,
-            pools: option.pools.iter().map(|pool| self.json_pool(pool)).collect(),
+            pools: option
+                .pools
+                .iter()
+                .zip(option.raises(&self.named, &self.catalog))
+                .map(|(pool, raises)| self.json_pool(pool, raises))
+                .collect(),
         }
     }
 
-    fn json_pool<'a>(&'a self, pool: &'a PlannedPool) -> JsonPool<'a> {
+    fn json_pool<'a>(&'a self, pool: &'a PlannedPool, raises: Vec<PoolRaise>) -> JsonPool<'a> {
         let volume = |volume: &'a envelope::PlannedVolume| {
             let asked = self.workloads.get(volume.workload)?;
             let name = self.name(volume.workload).to_owned();
@@ -221,6 +252,7 @@ impl Planned {
             count: pool.count,
             pool: &pool.pool,
             cost: &pool.cost,
+            raises: pool.cost.iter().flat_map(|_| &raises).map(JsonRaise::of_pool).collect(),
             volumes: pool.volumes.iter().filter_map(volume).collect(),
         }
     }
@@ -230,28 +262,10 @@ impl Planned {
 fn next(all: bool, columns: Option<usize>) -> String {
     let more = if all { "" } else { "\"--all\" lists every option; " };
     let next = format!(
-        "With the same file: {more}\"explain\" shows the arithmetic, \"apply --name POOL\" creates it, \
+        "With the same file: {more}\"explain\" shows the arithmetic, \"apply --name POOL --allow CLIENT\" creates it, \
          \"scenario --output DIR\" writes the loads that prove it."
     );
     "\n".to_owned() + &folded("", &next, columns)
-}
-
-fn pools(option: &PlanOption) -> Table {
-    let mut heads = vec!["POOL", "SIZE", "SET", ">VOLUMES"];
-    heads.extend(option.cost.as_ref().map(|_| ">A MONTH"));
-    let mut table = Table::new(&heads).folding(&["SET"]);
-    for pool in &option.pools {
-        let cells = [
-            pool.pool.level.name().to_owned(),
-            times(pool.count, &size_to_buy(pool.pool.size)),
-            pool.settings().unwrap_or_else(|| "-".to_owned()),
-            pool.volume_count().to_string(),
-        ];
-        let cost =
-            option.cost.as_ref().map(|_| pool.cost.as_ref().map_or(String::new(), ToString::to_string));
-        table.row(cells.into_iter().chain(cost));
-    }
-    table
 }
 
 /// The plan, for programs.
@@ -287,6 +301,9 @@ struct JsonPool<'a> {
     count: u32,
     pool: &'a envelope::Pool,
     cost: &'a Option<envelope::Cost>,
+    /// The next size and the next level with their additional cost, if there are prices.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    raises: Vec<JsonRaise>,
     volumes: Vec<JsonVolume<'a>>,
 }
 

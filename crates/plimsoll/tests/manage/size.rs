@@ -175,6 +175,9 @@ fn plan_has_a_page_with_costs_and_years() {
     let flags = ["--plan", file, "--prices", prices, "--level", "anf/premium", "--regular", "--years", "3"];
     let (found, text, error) = size(&[&flags[..], &["--html", page]].concat());
     assert!(found, "{error}");
+    for said in ["NEXT SIZE", "NEXT LEVEL", "anf/ultra: +", " TiB: +204.80 EXAMPLE"] {
+        assert!(text.contains(said), "{said}: {text}");
+    }
     assert!(text.contains("It carries every year.") && text.contains("sized for year 3"), "{text}");
     assert!(text.contains("home      1.65 TiB       1.98 TiB  50 IOPS"), "{text}");
     let html = std::fs::read_to_string(page).unwrap();
@@ -189,6 +192,9 @@ fn plan_has_a_page_with_costs_and_years() {
     }
     let (_, json, _) = size(&[&flags[..], &["--json"]].concat());
     let json: Value = serde_json::from_str(&json).unwrap();
+    let raises = &json["options"][0]["pools"][0]["raises"];
+    assert_eq!((&raises[0]["step"], &raises[0]["more_millionths"]), (&"size".into(), &204_800_000.into()));
+    assert_eq!(raises[1]["level"], "anf/ultra");
     assert_eq!(json["years"].as_array().unwrap().len(), 4);
     assert!(json["years"][3]["outgrown"].is_null(), "sized for it");
     // The growth of a plan is that of its workloads.

@@ -1,5 +1,6 @@
 //! A plan for several workloads: a volume for each, in pools that they share where the level allows.
 
+mod raise;
 mod shared;
 mod years;
 
@@ -10,6 +11,7 @@ use crate::source::OWN;
 use crate::{Bytes, Level, Pool, Provider, Refusal};
 use serde::Serialize;
 
+pub use raise::PoolRaise;
 pub use years::PlanYear;
 
 /// A plan: options for all workloads together.

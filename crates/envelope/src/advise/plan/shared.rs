@@ -13,10 +13,31 @@ pub(super) fn pool(level: Level, members: &[Member<'_>], catalog: &Catalog) -> O
     if level.info().is_instance || members.len() < 2 {
         return None;
     }
-    let shared = sources(level).into_iter().filter_map(|source| with_source(level, source, members, catalog));
-    shared.min_by_key(|shared| {
-        (shared.cost.as_ref().map_or(u64::MAX, |cost| cost.millionths), shared.pool.size)
-    })
+    let shared = sources(level)
+        .into_iter()
+        .filter_map(|source| Sharing::with_source(level, source, members, catalog)?.smallest());
+    cheapest(shared)
+}
+
+/// The pool of this size with a volume for each of these workloads, with the kind of QoS of `like` where the level has it.
+pub(super) fn of_size(
+    level: Level,
+    size: Bytes,
+    like: &Pool,
+    members: &[Member<'_>],
+    catalog: &Catalog,
+) -> Option<PlannedPool> {
+    let is_manual = like.qos() == Qos::Manual && level.info().qos.contains(&Qos::Manual);
+    let is_alike = |source: &ThroughputSource| (*source == ThroughputSource::Manual) == is_manual;
+    let shared = sources(level)
+        .into_iter()
+        .filter(is_alike)
+        .filter_map(|source| Sharing::with_source(level, source, members, catalog)?.planned(size));
+    cheapest(shared)
+}
+
+fn cheapest(pools: impl Iterator<Item = PlannedPool>) -> Option<PlannedPool> {
+    pools.min_by_key(|pool| (pool.cost.as_ref().map_or(u64::MAX, |cost| cost.millionths), pool.pool.size))
 }
 
 fn sources(level: Level) -> Vec<ThroughputSource> {
@@ -35,33 +56,6 @@ fn sources(level: Level) -> Vec<ThroughputSource> {
     }
 }
 
-fn with_source(
-    level: Level,
-    throughput_source: ThroughputSource,
-    members: &[Member<'_>],
-    catalog: &Catalog,
-) -> Option<PlannedPool> {
-    let alone = |member: &Member<'_>| {
-        let kinds = [false, true].into_iter().filter(|large| catalog.large.is_none_or(|only| only == *large));
-        let layout = |large| Layout { level, large, pools: 1, per_pool: 1, throughput_source };
-        kinds.filter_map(|large| smallest(&[layout(large)], member.workload, catalog)).next()
-    };
-    let alone: Vec<Candidate> = members.iter().map(alone).collect::<Option<_>>()?;
-    let case = Sharing {
-        streams: members
-            .iter()
-            .zip(&alone)
-            .flat_map(|(member, one)| needed(member.workload, level, one.volume.settings.large))
-            .collect(),
-        volumes: alone.iter().map(|one| one.volume.clone()).collect(),
-        empty: Pool { size: Bytes(0), ..alone.first()?.pool.clone() },
-        throughput_source,
-        members,
-        catalog,
-    };
-    case.smallest()
-}
-
 /// Volumes that are to share a pool.
 struct Sharing<'a> {
     members: &'a [Member<'a>],
@@ -74,7 +68,34 @@ struct Sharing<'a> {
     catalog: &'a Catalog,
 }
 
-impl Sharing<'_> {
+impl<'a> Sharing<'a> {
+    fn with_source(
+        level: Level,
+        throughput_source: ThroughputSource,
+        members: &'a [Member<'a>],
+        catalog: &'a Catalog,
+    ) -> Option<Self> {
+        let alone = |member: &Member<'_>| {
+            let kinds =
+                [false, true].into_iter().filter(|large| catalog.large.is_none_or(|only| only == *large));
+            let layout = |large| Layout { level, large, pools: 1, per_pool: 1, throughput_source };
+            kinds.filter_map(|large| smallest(&[layout(large)], member.workload, catalog)).next()
+        };
+        let alone: Vec<Candidate> = members.iter().map(alone).collect::<Option<_>>()?;
+        Some(Self {
+            streams: members
+                .iter()
+                .zip(&alone)
+                .flat_map(|(member, one)| needed(member.workload, level, one.volume.settings.large))
+                .collect(),
+            volumes: alone.iter().map(|one| one.volume.clone()).collect(),
+            empty: Pool { size: Bytes(0), ..alone.first()?.pool.clone() },
+            throughput_source,
+            members,
+            catalog,
+        })
+    }
+
     fn smallest(&self) -> Option<PlannedPool> {
         let room: u64 = self.volumes.iter().map(|volume| volume.size.0).fold(0, u64::saturating_add);
         let in_range = |range: Range<Bytes>| {

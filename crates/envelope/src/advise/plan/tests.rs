@@ -1,7 +1,7 @@
 //! Plans of several workloads.
 
 use super::*;
-use crate::{Access, BytesPerSecond, Iops, Price, Prices, Stream};
+use crate::{Access, BytesPerSecond, Iops, Price, Prices, RaiseStep, Stream};
 
 fn named(name: &str, tib: u64, iops: u64) -> (String, Workload) {
     let streams = match iops {
@@ -83,6 +83,32 @@ fn cheapest_plan_mixes_levels_of_a_provider() {
     assert!(plan.options.windows(2).all(|pair| pair[0].cost <= pair[1].cost));
     let sum: u64 = plan.options[0].pools.iter().map(|pool| pool.cost.as_ref().unwrap().millionths).sum();
     assert_eq!(plan.options[0].cost.as_ref().unwrap().millionths, sum);
+}
+
+#[test]
+fn pools_of_a_plan_have_a_next_size_and_a_next_level_with_their_cost() {
+    let price = |per_gib| Price { per_gib, ..Price::default() };
+    let levels = vec![(Level::AnfPremium, price(200_000)), (Level::AnfUltra, price(300_000))];
+    let prices = Some(Prices { currency: "EUR".to_owned(), levels });
+    let catalog = Catalog { prices, large: Some(false), ..Catalog::of([Level::AnfPremium]) };
+    let shown = |workloads: &[(String, Workload)]| {
+        let option = plan(workloads, &catalog).unwrap().options.remove(0);
+        let [raises] = &option.raises(workloads, &catalog)[..] else { panic!("one kind of pool") };
+        let shown: Vec<_> = raises
+            .iter()
+            .map(|raise| {
+                (raise.step, raise.pool.level, raise.pool.size, raise.more.as_ref().unwrap().millionths)
+            })
+            .collect();
+        (option.pools[0].volumes.len(), shown)
+    };
+    // 1 TiB at 0.20 per GiB, and 5 TiB at 0.10 more.
+    let steps = [
+        (RaiseStep::Size, Level::AnfPremium, Bytes::tib(6), 204_800_000),
+        (RaiseStep::Level, Level::AnfUltra, Bytes::tib(5), 512_000_000),
+    ];
+    assert_eq!(shown(&[named("home", 3, 500), named("db", 2, 2_000)]), (2, steps.to_vec()));
+    assert_eq!(shown(&[named("home", 5, 500)]), (1, steps.to_vec()));
 }
 
 #[test]

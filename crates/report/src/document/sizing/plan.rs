@@ -1,6 +1,8 @@
 //! The plan for several workloads, as a page in the form of that for one.
 
-use envelope::{Catalog, Plan, PlanOption, PlannedVolume, Utilization, Workload, size, size_to_buy};
+use envelope::{
+    Catalog, Plan, PlanOption, PlannedVolume, RaiseStep, Utilization, Workload, size, size_to_buy,
+};
 
 use super::super::content::Lead;
 use super::super::html::{details, folded_list, in_short, plot as figure, table};
@@ -167,10 +169,21 @@ impl<'a> Page<'a> {
     }
 
     fn pools(&self, option: &PlanOption) -> Table {
-        let mut table = Table::new("Pools", &["Pool", "Cost a month", "Size", "Volumes", "Set"]);
-        for pool in &option.pools {
+        let mut table = Table::new(
+            "Pools",
+            &["Pool", "Cost a month", "Next size", "Next level", "Size", "Volumes", "Set"],
+        );
+        let named: Vec<(String, Workload)> =
+            self.asked.iter().map(|one| (one.name.to_owned(), one.workload.clone())).collect();
+        for (pool, raises) in option.pools.iter().zip(option.raises(&named, self.catalog)) {
+            let raise = |step| {
+                let raise = raises.iter().find(|raise| raise.step == step && pool.cost.is_some());
+                raise.map_or(Value::Nothing, |raise| raise.in_words().into())
+            };
             let cells = vec![
                 pool.cost.as_ref().map_or(Value::Nothing, |cost| cost.to_string().into()),
+                raise(RaiseStep::Size),
+                raise(RaiseStep::Level),
                 format!("{} × {}", pool.count, size_to_buy(pool.pool.size)).into(),
                 Value::count(pool.volume_count().into()),
                 pool.settings().unwrap_or_default().into(),

@@ -274,6 +274,8 @@ fn plan_page_has_the_form_of_the_single_one() {
         ">Cost a month<",
         "<h2>Years</h2>\n<p>It is outgrown in year 2.",
         "<h2>Option 1: anf/premium, 9 TiB in 1 pool",
+        ">Next size<",
+        ">10 TiB: +102.40 EUR<",
         "<summary>home: anf/premium</summary>",
         "<summary>The workloads and their assumptions</summary>",
         "<summary>Skipped levels (1)</summary>",
