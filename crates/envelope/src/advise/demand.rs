@@ -1,6 +1,6 @@
-//! The demand of one user, stream, machine or GPU.
+//! The demand of one user, stream, machine, GPU or job.
 //!
-//! No page gives these figures. Each is an assumption of Plimsoll with its reason, and flags override it.
+//! No page gives these figures, except for jobs. Each is an assumption of Plimsoll with its reason, and flags override it.
 
 use super::{Access, Stream, WorkloadKind};
 use crate::{Bytes, BytesPerSecond, Iops};
@@ -58,6 +58,15 @@ pub(super) const GPU: Demand = Demand {
     why: "training on images reads all the time; training on text reads less",
 };
 
+/// Operations and files of a job set of SPECstorage's EDA mix, as `plimsoll bench run eda-blend` runs it.
+pub(super) const JOB: Demand = Demand {
+    unit: "job",
+    capacity: Bytes((1_105 << 30) / 100),
+    rate: DemandRate::Operations(Iops(450)),
+    active_percent: 100,
+    why: "a job is a job set of SPECstorage's EDA mix, five processes on a machine; your flow may do more or less",
+};
+
 impl Demand {
     /// The capacity of `count` units.
     pub fn capacity_of(&self, count: u32) -> Bytes {
@@ -104,6 +113,7 @@ mod tests {
         assert_eq!(USER.peak_of(1), DemandRate::Operations(Iops(1)));
         assert_eq!(MACHINE.peak_of(3), DemandRate::Operations(Iops(75)));
         assert_eq!(STREAM.peak_of(40), DemandRate::Data(BytesPerSecond(3_500_000_000)));
+        assert_eq!(JOB.peak_of(100), DemandRate::Operations(Iops(45_000)));
         assert_eq!(GPU.peak_of(16), DemandRate::Data(BytesPerSecond::mib(8_000)));
     }
 
@@ -116,8 +126,8 @@ mod tests {
         }
         let first = |unit| WorkloadKind::of_unit(unit).map(|kind| kind.name);
         assert_eq!(
-            [first("user"), first("stream"), first("machine"), first("GPU"), first("cow")],
-            [Some("file-share"), Some("media-rendering"), Some("vm"), Some("ai-ml"), None]
+            [first("user"), first("stream"), first("machine"), first("GPU"), first("job"), first("cow")],
+            [Some("file-share"), Some("media-rendering"), Some("vm"), Some("ai-ml"), Some("eda"), None]
         );
     }
 }

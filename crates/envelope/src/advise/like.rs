@@ -14,7 +14,7 @@ pub struct WorkloadKind {
     pub block: Bytes,
     pub read_thousandths: u32,
     pub about: &'static str,
-    /// The demand of one user, stream, machine or GPU, where the kind has such a unit.
+    /// The demand of one user, stream, machine, GPU or job, where the kind has such a unit.
     pub demand: Option<&'static Demand>,
     pub source: Source,
 }
@@ -31,7 +31,7 @@ const ALL: &[WorkloadKind] = &[
         block: super::EDA_BYTES,
         read_thousandths: super::EDA_READ_THOUSANDTHS,
         about: "the EDA mix of SPECstorage, with measured rates at 2 ms",
-        demand: None,
+        demand: Some(&demand::JOB),
         source: PAGE_004,
     },
     sequential("media-rendering", &["media"], 750, SCALE_OUT, Some(&demand::STREAM)),

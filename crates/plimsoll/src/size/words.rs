@@ -46,7 +46,7 @@ pub(super) fn block(text: &str) -> Result<Bytes, String> {
     envelope::parse_size(text).map(Bytes).map_err(|refusal| refusal.to_string())
 }
 
-/// A number of users, streams, machines or GPUs.
+/// A number of users, streams, machines, GPUs or jobs.
 pub(super) fn count() -> impl TypedValueParser<Value = u32> {
     whole::<u32>(1..=u32::MAX)
 }

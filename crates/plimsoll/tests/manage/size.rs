@@ -239,7 +239,7 @@ fn short_help_is_short_and_subcommands_do_not_repeat_the_flags() {
 }
 
 #[test]
-fn users_streams_machines_and_gpus_are_amounts() {
+fn users_streams_machines_gpus_and_jobs_are_amounts() {
     for (flags, said) in [
         (
             ["--users", "500"],
@@ -247,6 +247,10 @@ fn users_streams_machines_and_gpus_are_amounts() {
         ),
         (["--streams", "40"], "40 streams: 3 TiB and 83.5 MiB/s each"),
         (["--machines", "50"], "50 machines: 60 GiB and 50 IOPS each, 50 % active"),
+        (
+            ["--jobs", "100"],
+            "100 jobs: 11.05 GiB and 450 IOPS each, 100 % active at the peak: 1.08 TiB and 45,000 IOPS",
+        ),
         (["--gpus", "16"], "16 GPUs: 2 TiB and 500 MiB/s each"),
     ] {
         let (found, text, error) = size(&flags);
@@ -272,6 +276,12 @@ fn users_streams_machines_and_gpus_are_amounts() {
         (&["--like", "home"][..], "give --users N, or the rate"),
         (&["--like", "media", "--users", "5"], "has no users; allowed: --streams"),
         (&["--like", "hpc", "--gpus", "5"], "has no GPUs; allowed: --iops, --throughput"),
+        (&["--like", "eda", "--machines", "5"], "--like eda has no machines; allowed: --jobs, --iops"),
+        (
+            &["--jobs", "5", "--block", "8k"],
+            "the mix of an EDA load is fixed; allowed with --like eda: --jobs or --iops",
+        ),
+        (&["--like", "eda"], "give --jobs N, or --iops, like --iops 30k"),
         (&["--users", "0"], "0"),
         (&["--users", "5", "--gpus", "5"], "cannot be used with"),
     ] {

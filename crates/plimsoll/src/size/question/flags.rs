@@ -11,7 +11,7 @@ use crate::manage;
 use crate::number::whole;
 
 /// The flags of a workload, which stand in the plan's file.
-const PLAN_CONFLICTS: [&str; 11] = [
+const PLAN_CONFLICTS: [&str; 12] = [
     "capacity",
     "iops",
     "throughput",
@@ -20,6 +20,7 @@ const PLAN_CONFLICTS: [&str; 11] = [
     "streams",
     "machines",
     "gpus",
+    "jobs",
     "loads",
     "from",
     "from_volume",
@@ -51,17 +52,20 @@ pub(super) struct LoadFlags {
     #[arg(long, value_name = "KIND", value_parser = WorkloadKind::named, conflicts_with = "from")]
     pub(crate) like: Option<&'static WorkloadKind>,
     /// Users, 4 IOPS and 10 GiB each: sets --like home
-    #[arg(long, value_name = "N", value_parser = words::count(), conflicts_with_all = ["streams", "machines", "gpus", "from", "from_volume"])]
+    #[arg(long, value_name = "N", value_parser = words::count(), conflicts_with_all = ["streams", "machines", "gpus", "jobs", "from", "from_volume"])]
     pub(crate) users: Option<u32>,
     /// Video streams, 700 Mbit/s and 3 TiB each
-    #[arg(long, value_name = "N", value_parser = words::count(), conflicts_with_all = ["machines", "gpus", "from", "from_volume"])]
+    #[arg(long, value_name = "N", value_parser = words::count(), conflicts_with_all = ["machines", "gpus", "jobs", "from", "from_volume"])]
     pub(crate) streams: Option<u32>,
     /// Virtual machines, 50 IOPS and 60 GiB each
-    #[arg(long, value_name = "N", value_parser = words::count(), conflicts_with_all = ["gpus", "from", "from_volume"])]
+    #[arg(long, value_name = "N", value_parser = words::count(), conflicts_with_all = ["gpus", "jobs", "from", "from_volume"])]
     pub(crate) machines: Option<u32>,
     /// GPUs in training, 500 MiB/s and 2 TiB each
-    #[arg(long, value_name = "N", value_parser = words::count(), conflicts_with_all = ["from", "from_volume"])]
+    #[arg(long, value_name = "N", value_parser = words::count(), conflicts_with_all = ["jobs", "from", "from_volume"])]
     pub(crate) gpus: Option<u32>,
+    /// EDA jobs, 450 IOPS and 11 GiB each: sets --like eda
+    #[arg(long, value_name = "N", value_parser = words::count(), conflicts_with_all = ["from", "from_volume"])]
+    pub(crate) jobs: Option<u32>,
     /// Bytes of an operation, like 8k
     ///
     /// Default: 8k with --iops, 64k with --throughput or sequential operations.

@@ -24,10 +24,12 @@ pub(super) fn assumed(kind: &WorkloadKind) -> String {
     format!("like {name}: {mix}; {about} [{source}]")
 }
 
-/// Users, streams, machines or GPUs, with the demand of each.
+/// Users, streams, machines, GPUs or jobs, with the demand of each.
 pub(super) struct Counted {
     count: u32,
     demand: &'static Demand,
+    /// Whether the rate alone can be chosen.
+    is_fixed_mix: bool,
 }
 
 impl Counted {
@@ -38,6 +40,8 @@ impl Counted {
     /// A note about the demand that is assumed.
     pub(super) fn assumed(&self) -> String {
         let Demand { unit, capacity, rate, active_percent, why } = self.demand;
+        let others =
+            if self.is_fixed_mix { "--capacity and --iops" } else { "--capacity, --iops and --throughput" };
         let shown = |rate: DemandRate| match rate {
             DemandRate::Operations(iops) => format!("{iops:#}"),
             DemandRate::Data(rate) => mib(rate),
@@ -45,7 +49,7 @@ impl Counted {
         let plural = if self.count == 1 { "" } else { "s" };
         format!(
             "{} {unit}{plural}: {} and {} each, {active_percent} % active at the peak: {} and {}; an assumption of \
-             Plimsoll: {why}; --capacity, --iops and --throughput override it",
+             Plimsoll: {why}; {others} override it",
             envelope::grouped(self.count.into()),
             size(*capacity),
             shown(*rate),
@@ -63,8 +67,13 @@ impl LoadFlags {
 
     /// The counted unit and its number.
     fn count(&self) -> Option<(&'static str, u32)> {
-        let counts =
-            [("user", self.users), ("stream", self.streams), ("machine", self.machines), ("GPU", self.gpus)];
+        let counts = [
+            ("user", self.users),
+            ("stream", self.streams),
+            ("machine", self.machines),
+            ("GPU", self.gpus),
+            ("job", self.jobs),
+        ];
         counts.into_iter().find_map(|(unit, count)| Some((unit, count?)))
     }
 
@@ -72,11 +81,14 @@ impl LoadFlags {
     pub(super) fn counted(&self) -> anyhow::Result<Option<Counted>> {
         let (Some((unit, count)), Some(kind)) = (self.count(), self.kind()) else { return Ok(None) };
         match kind.demand {
-            Some(demand) if demand.unit == unit => Ok(Some(Counted { count, demand })),
-            Some(demand) => {
-                Err(usage(format!("--like {} has no {unit}s; allowed: {}", kind.name, flag(demand))))
+            Some(demand) if demand.unit == unit => {
+                Ok(Some(Counted { count, demand, is_fixed_mix: kind.access.is_fixed_mix() }))
             }
-            None => Err(usage(format!("--like {} has no {unit}s; allowed: --iops, --throughput", kind.name))),
+            demand => {
+                let counted = demand.map_or_else(String::new, |demand| format!("{}, ", flag(demand)));
+                let rates = if kind.access.is_fixed_mix() { "--iops" } else { "--iops, --throughput" };
+                Err(usage(format!("--like {} has no {unit}s; allowed: {counted}{rates}", kind.name)))
+            }
         }
     }
 
@@ -84,11 +96,11 @@ impl LoadFlags {
     pub(super) fn stream(&self) -> anyhow::Result<Option<Stream>> {
         let counted = self.counted()?;
         if self.kind().is_some_and(|kind| kind.access == Access::Eda) {
-            return self.eda_stream().map(Some);
+            return self.eda_stream(counted.as_ref()).map(Some);
         }
         let read_thousandths = self.read.or(self.kind().map(|kind| kind.read_thousandths)).unwrap_or(1000);
         if self.iops.is_none() && self.throughput.is_none() {
-            let Some(Counted { count, demand }) = counted else { return self.without_rate() };
+            let Some(Counted { count, demand, .. }) = counted else { return self.without_rate() };
             let block = self.block.or(self.kind().map(|kind| kind.block)).unwrap_or(RANDOM_BLOCK);
             let peak = demand.peak_of(count);
             return Ok(Some(peak.stream(self.access(block), block, read_thousandths)));
@@ -134,13 +146,19 @@ impl LoadFlags {
     }
 
     /// The load of an EDA design flow. Its mix is fixed, only the rate can be chosen.
-    fn eda_stream(&self) -> anyhow::Result<Stream> {
+    fn eda_stream(&self, counted: Option<&Counted>) -> anyhow::Result<Stream> {
         let fixed = self.block.is_some() || self.read.is_some() || self.pattern.is_some();
         if fixed || self.throughput.is_some() {
-            return Err(usage("the mix of an EDA load is fixed; allowed with --like eda: --iops alone"));
+            return Err(usage(
+                "the mix of an EDA load is fixed; allowed with --like eda: --jobs or --iops alone",
+            ));
         }
-        let Some(iops) = self.iops else {
-            return Err(usage("the rate of the load is missing: give --iops, like --iops 30k"));
+        let of_jobs = counted.and_then(|counted| match counted.demand.peak_of(counted.count) {
+            DemandRate::Operations(iops) => Some(iops),
+            DemandRate::Data(_) => None,
+        });
+        let Some(iops) = self.iops.or(of_jobs) else {
+            return Err(usage("the rate of the load is missing: give --jobs N, or --iops, like --iops 30k"));
         };
         Ok(Stream::eda(iops))
     }

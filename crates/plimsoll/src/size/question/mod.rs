@@ -66,7 +66,7 @@ struct Known<'a> {
     observed: Option<&'a Observed>,
     /// Bytes stored in the watched volume.
     stored: Option<Bytes>,
-    /// The capacity of the counted users, streams, machines or GPUs.
+    /// The capacity of the counted users, streams, machines, GPUs or jobs.
     counted: Option<Bytes>,
 }
 
