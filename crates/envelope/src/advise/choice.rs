@@ -81,6 +81,8 @@ pub enum Evidence {
     Limits,
 }
 
+const LIMITS_APART: &str =
+    "The level limits reads and writes apart: no page says whether it reaches both limits at the same time.";
 const FILESTORE_VARIES: &str = "An instance may differ from the page's figures: caching on clients and server, the clients' machine type and the load matter.";
 
 impl Choice {
@@ -99,7 +101,7 @@ impl Choice {
         let large = candidate.volume.settings.large;
         let clients = for_clients(candidate.pool.level, large, workload, measured_on);
         let Candidate { pools, pool, per_pool, volume } = candidate;
-        Ok(Self {
+        let mut choice = Self {
             pools,
             pool,
             volumes_per_pool: per_pool,
@@ -111,7 +113,11 @@ impl Choice {
             mount,
             clients,
             cost,
-        })
+        };
+        if choice.maximum_apart(workload).is_some() {
+            choice.caveats.push(LIMITS_APART.to_owned());
+        }
+        Ok(choice)
     }
 
     pub fn reassess(&self, workload: &Workload, catalog: &Catalog) -> Result<Self, Refusal> {
@@ -215,6 +221,26 @@ impl Choice {
 
     pub fn maximum_load(&self, workload: &Workload) -> Option<(BytesPerSecond, Iops)> {
         Some(scaled_load(&self.needed(workload), self.bottleneck()?.used))
+    }
+
+    /// The reads and the writes of the [maximum load](Self::maximum_load), if the level limits them apart: their sum is
+    /// no limit then, but that of this mix. `None` if a limit is for both, or if the load has only one of them.
+    pub fn maximum_apart(&self, workload: &Workload) -> Option<[(BytesPerSecond, Iops); 2]> {
+        let limits = self.pool.limits().ok()?.total;
+        let is_apart = limits.combined.is_none() && limits.combined_iops.is_none();
+        let needed = self.needed(workload);
+        let is_mixed = needed.iter().any(|stream| stream.reads().0 > 0)
+            && needed.iter().any(|stream| stream.writes().0 > 0);
+        if !is_apart || !is_mixed || self.level().info().provider == Provider::Plimsoll {
+            return None;
+        }
+        let used = self.bottleneck()?.used;
+        let part = |of: fn(&Stream) -> BytesPerSecond| {
+            let only: Vec<Stream> =
+                needed.iter().map(|stream| Stream { rate: of(stream), ..*stream }).collect();
+            scaled_load(&only, used)
+        };
+        Some([part(Stream::reads), part(Stream::writes)])
     }
 
     pub fn at_peak(&self, workload: &Workload) -> Option<Utilization> {

@@ -197,9 +197,7 @@ fn options(choices: &[Choice], asked: &SizingRequest) -> Table {
             format!("{number}"),
             kind(choice),
             times(choice.pools, &size_to_buy(choice.pool.size)),
-            choice
-                .maximum_load(workload)
-                .map_or_else(String::new, |(rate, iops)| carries(rate, iops, workload)),
+            carries(choice, workload).unwrap_or_default(),
             choice.at_peak(workload).map_or_else(String::new, |used| used.to_string()),
             choice.binding().map_or_else(String::new, |bound| bound.kind.name().to_owned()),
             choice.evidence.name().to_owned(),
@@ -223,21 +221,37 @@ pub(super) fn kind(choice: &Choice) -> String {
 }
 
 /// The greatest load that an option carries: in IOPS if operations are small or of a fixed mix, else in bytes per second.
-pub(super) fn carries(rate: BytesPerSecond, iops: Iops, workload: &Workload) -> String {
+/// Reads and writes apart where the level limits them apart.
+pub(super) fn carries(choice: &Choice, workload: &Workload) -> Option<String> {
     let counted = |stream: &Stream| match stream.access {
         Access::Eda | Access::Metadata => true,
         Access::Random => stream.block < SMALL,
         Access::Sequential => false,
     };
-    if workload.streams.iter().all(counted) {
-        return format!("{} IOPS", grouped(iops.0));
+    let of_iops = workload.streams.iter().all(counted);
+    let unit = if of_iops { "IOPS" } else { "MiB/s" };
+    let number = |(rate, iops): (BytesPerSecond, Iops)| {
+        if of_iops {
+            return grouped(iops.0);
+        }
+        // Rounded down: never more than it carries.
+        let tenths = u64::try_from((u128::from(rate.0) * 10) >> 20).unwrap_or(u64::MAX);
+        match tenths {
+            0..1000 => format!("{}.{}", tenths / 10, tenths % 10),
+            _ => grouped(tenths / 10),
+        }
+    };
+    if let Some([reads, writes]) = choice.maximum_apart(workload) {
+        return Some(format!("{} read + {} write {unit}", number(reads), number(writes)));
     }
-    // Rounded down: never more than it carries.
-    let tenths = u64::try_from((u128::from(rate.0) * 10) >> 20).unwrap_or(u64::MAX);
-    match tenths {
-        0..1000 => format!("{}.{} MiB/s", tenths / 10, tenths % 10),
-        _ => format!("{} MiB/s", grouped(tenths / 10)),
-    }
+    Some(format!("{} {unit}", number(choice.maximum_load(workload)?)))
+}
+
+/// The reads and the writes of a load.
+fn apart([reads, writes]: [(BytesPerSecond, Iops); 2]) -> String {
+    let part =
+        |(rate, iops): (BytesPerSecond, Iops)| format!("{}, {} IOPS", mib_within(rate), grouped(iops.0));
+    format!("reads {}; writes {}: the level limits them apart", part(reads), part(writes))
 }
 
 pub(super) fn times(count: u32, each: &str) -> String {
@@ -287,6 +301,7 @@ fn details(choice: &Choice, asked: &SizingRequest) -> Facts {
                 false => format!("{} of this mix, {iops}", mib_within(rate)),
             },
         );
+        facts.maybe("", choice.maximum_apart(workload).map(apart));
         facts.maybe(
             "Can be raised",
             choice
@@ -315,9 +330,8 @@ fn details(choice: &Choice, asked: &SizingRequest) -> Facts {
         for raise in choice.raises(workload, &asked.catalog) {
             let name = if raise.step == RaiseStep::Size { "Next size" } else { "Next level" };
             let more = raise.more.map_or("no price".to_owned(), |more| format!("{more} a month more"));
-            let load = raise.choice.maximum_load(workload);
-            let load = load
-                .map_or(String::new(), |(rate, iops)| format!(", carries {}", carries(rate, iops, workload)));
+            let load =
+                carries(&raise.choice, workload).map_or(String::new(), |load| format!(", carries {load}"));
             facts.add(name, format!("{}: {more}{load}", what(&raise.choice)));
         }
     }

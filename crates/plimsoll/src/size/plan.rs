@@ -193,12 +193,11 @@ impl Planned {
         for volume in option.volumes() {
             let Some(asked) = self.workloads.get(volume.workload) else { continue };
             let (choice, workload) = (&volume.choice, &asked.workload);
-            let carried = choice.maximum_load(workload);
             table.row([
                 self.name(volume.workload).to_owned(),
                 times(choice.volumes(), &size_to_buy(choice.volume.size)),
                 choice.volume_settings().unwrap_or_else(|| "-".to_owned()),
-                carried.map_or_else(String::new, |(rate, iops)| carries(rate, iops, workload)),
+                carries(choice, workload).unwrap_or_default(),
                 choice.at_peak(workload).map_or_else(String::new, |used| used.to_string()),
                 choice.binding().map_or_else(String::new, |bound| bound.kind.name().to_owned()),
             ]);

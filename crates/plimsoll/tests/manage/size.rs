@@ -367,6 +367,27 @@ fn headroom_over_the_data_is_shown_and_can_be_changed() {
     assert_eq!(status(&["--capacity", "1TiB", "--capacity-headroom", "10001"]), 2);
 }
 
+#[test]
+fn reads_and_writes_that_a_level_limits_apart_are_shown_apart() {
+    let with = |read: &str, level: &str| {
+        let flags = ["--capacity", "4TiB", "--iops", "12k", "--block", "8k", "--capacity-headroom", "0"];
+        size(&[&flags[..], &["--read", read, "--level", level]].concat()).1
+    };
+    let mixed = with("70", "filestore/basic-ssd");
+    for said in [
+        "4 TiB  58,333 read + 25,000 write IOPS",
+        "reads 455.7 MiB/s, 58,333 IOPS; writes 195.3 MiB/s, 25,000 IOPS: the level limits them apart",
+        "no page says whether it reaches both limits at the same time",
+    ] {
+        assert!(mixed.contains(said), "{said}: {mixed}");
+    }
+    // One direction, and a level with one limit for both.
+    for (read, level) in [("100", "filestore/basic-ssd"), ("70", "anf/premium")] {
+        let text = with(read, level);
+        assert!(!text.contains("write IOPS  ") && !text.contains("apart"), "{text}");
+    }
+}
+
 /// Runs without a service.
 fn size(args: &[&str]) -> (bool, String, String) {
     let output = plimsoll(None).arg("size").args(args).output().unwrap();

@@ -25,17 +25,26 @@ pub(super) fn carried(choice: &Choice, workload: &Workload) -> String {
         let headroom = workload.headroom_in_words(one.kind);
         format!("Bottleneck: {}, {} used{headroom}.", one.kind.name(), one.used)
     });
-    let Some(((rate, iops), peak)) = choice.maximum_load(workload).zip(choice.at_peak(workload)) else {
+    let Some((load, peak)) = carried_in_words(choice, workload).zip(choice.at_peak(workload)) else {
         return bottleneck;
     };
-    format!(
-        "Without headroom, the peak takes {peak} of its limit: {}. {bottleneck}",
-        load_in_words(rate, iops)
-    )
+    format!("Without headroom, the peak takes {peak} of its limit: {load}. {bottleneck}")
 }
 
-pub(super) fn load_in_words(rate: BytesPerSecond, iops: Iops) -> String {
+fn load_in_words(rate: BytesPerSecond, iops: Iops) -> String {
     format!("{} MiB/s or {} IOPS of this mix", ceiling_in_mib(rate), Value::count(iops.0))
+}
+
+/// The load that a choice carries; its reads and writes too where the level limits them apart.
+fn carried_in_words(choice: &Choice, workload: &Workload) -> Option<String> {
+    let (rate, iops) = choice.maximum_load(workload)?;
+    let part = |(rate, iops): (BytesPerSecond, Iops)| {
+        format!("{} MiB/s or {} IOPS", ceiling_in_mib(rate), Value::count(iops.0))
+    };
+    let apart = choice.maximum_apart(workload).map_or_else(String::new, |[reads, writes]| {
+        format!(" (reads {}, writes {}, which the level limits apart)", part(reads), part(writes))
+    });
+    Some(load_in_words(rate, iops) + &apart)
 }
 
 pub(super) fn kind(choice: &Choice) -> String {
@@ -162,7 +171,13 @@ pub(super) fn volumes(choice: &Choice) -> String {
 
 pub(super) fn maximum_columns(choice: &Choice, workload: &Workload) -> [Value; 2] {
     let Some((rate, iops)) = choice.maximum_load(workload) else { return [Value::Nothing, Value::Nothing] };
-    [ceiling_in_mib(rate), Value::count(iops.0)]
+    match choice.maximum_apart(workload) {
+        None => [ceiling_in_mib(rate), Value::count(iops.0)],
+        Some([reads, writes]) => [
+            format!("{} read + {} write", ceiling_in_mib(reads.0), ceiling_in_mib(writes.0)).into(),
+            format!("{} read + {} write", Value::count(reads.1.0), Value::count(writes.1.0)).into(),
+        ],
+    }
 }
 
 /// The use at the peak and on average.
@@ -178,7 +193,7 @@ fn evidence(choice: &Choice, workload: &Workload) -> Option<&'static str> {
 pub(super) fn facts(choice: &Choice, workload: &Workload, catalog: &Catalog) -> Vec<Fact> {
     let pool = if choice.level().info().is_instance { "Instances" } else { "Pools" };
     let large = if choice.volume.settings.large { ", large ones" } else { "" };
-    let carries = choice.maximum_load(workload).map(|(rate, iops)| load_in_words(rate, iops));
+    let carries = carried_in_words(choice, workload);
     let raisable = choice.raisable_load(workload);
     let raisable =
         raisable.map(|(rate, iops)| format!("to {}, by its settings alone", load_in_words(rate, iops)));
