@@ -46,9 +46,9 @@ mod units;
 
 pub use advise::{
     Access, Advice, Band, Bound, CAPACITY_HEADROOM_SOURCE, CAPACITY_HEADROOM_WHY, Catalog, Choice,
-    Constraint, Cost, Demand, DemandRate, EDA_BYTES, EDA_READ_THOUSANDTHS, Evidence, Machine, Measured,
-    MeasuredPoint, MixCeilings, Mount, Plan, PlanOption, PlanYear, PlannedPool, PlannedVolume, PoolRaise,
-    Price, Prices, Raise, RaiseStep, Recommendation, SkippedLevel, Stream, Utilization, Workload,
+    Constraint, Cost, Demand, DemandRate, EDA_BYTES, EDA_READ_THOUSANDTHS, Evidence, LatencyCheck, Machine,
+    Measured, MeasuredPoint, MixCeilings, Mount, Plan, PlanOption, PlanYear, PlannedPool, PlannedVolume,
+    PoolRaise, Price, Prices, Raise, RaiseStep, Recommendation, SkippedLevel, Stream, Utilization, Workload,
     WorkloadKind, Year, advise, mib, mib_within, plan, size, size_to_buy, size_within,
 };
 pub use client::{Check, CheckOptions, CheckState, ClientFacts, ClientMount, Interface};

@@ -5,9 +5,10 @@ use super::constraint::{Constraint, Utilization};
 use super::envelopes::needed;
 use super::layout::Candidate;
 use super::mount::for_clients;
-use super::{Band, Bound, Catalog, Cost, Mount, Recommendation, Stream, Workload};
+use super::{Band, Bound, Catalog, Cost, Mount, Recommendation, Stream, Workload, mib_within, size};
 use crate::{
-    Bytes, BytesPerSecond, Iops, Level, Origin, Pool, Provider, ProvisionedIops, Qos, Refusal, Source, Volume,
+    Bytes, BytesPerSecond, Iops, Level, Origin, Owner, Pool, Provider, ProvisionedIops, Qos, Refusal, Source,
+    Volume, grouped,
 };
 use serde::Serialize;
 
@@ -42,6 +43,8 @@ pub struct Choice {
     /// Every bound, in the order of assessment.
     pub constraints: Vec<Constraint>,
     pub evidence: Evidence,
+    /// The check of the latency target; `None` without a target.
+    pub latency: Option<LatencyCheck>,
     pub caveats: Vec<String>,
     /// Derivation of the limits of each volume and each pool.
     pub origins: Vec<Origin>,
@@ -81,13 +84,25 @@ pub enum Evidence {
     Limits,
 }
 
+/// The check of a latency target, the strongest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LatencyCheck {
+    /// The user's own measurement has points within the target.
+    Measured,
+    /// The rates were published at a latency within the target.
+    Published,
+    /// No page and no measurement has a latency at such a rate.
+    Unchecked,
+}
+
 const LIMITS_APART: &str =
     "The level limits reads and writes apart: no page says whether it reaches both limits at the same time.";
 const FILESTORE_VARIES: &str = "An instance may differ from the page's figures: caching on clients and server, the clients' machine type and the load matter.";
 
 impl Choice {
     pub(super) fn of(candidate: Candidate, workload: &Workload, catalog: &Catalog) -> Result<Self, Refusal> {
-        let Assessment { constraints, evidence, mut caveats, mount, measured_on } =
+        let Assessment { constraints, evidence, latency, mut caveats, mount, measured_on } =
             assess(&candidate, workload, catalog)?;
         if candidate.pool.level.info().provider == Provider::Filestore {
             caveats.push(FILESTORE_VARIES.to_owned());
@@ -108,6 +123,7 @@ impl Choice {
             volume,
             constraints,
             evidence,
+            latency,
             caveats,
             origins,
             mount,
@@ -117,7 +133,26 @@ impl Choice {
         if choice.maximum_apart(workload).is_some() {
             choice.caveats.push(LIMITS_APART.to_owned());
         }
+        choice.caveats.extend(choice.of_several_volumes(workload));
         Ok(choice)
+    }
+
+    /// A caveat about data and load in several volumes.
+    fn of_several_volumes(&self, workload: &Workload) -> Option<String> {
+        let volumes = self.volumes();
+        let data = size(Bytes(workload.planned().0.div_ceil(volumes.into())));
+        let own_limits = self.level().info().owner == Owner::Volume || self.level().info().is_instance;
+        let load = self.maximum_load(workload).filter(|_| own_limits).map_or_else(String::new, |(rate, iops)| {
+            let each = |all: u64| all / u64::from(volumes);
+            let (rate, iops) = (mib_within(BytesPerSecond(each(rate.0))), grouped(each(iops.0)));
+            format!(" Each carries at most {rate} of this mix, {iops} IOPS: its limit does not rise when others are idle.")
+        });
+        (volumes > 1).then(|| {
+            format!(
+                "Data and load must be spread evenly over {volumes} volumes, with {data} of data in each: no volume takes \
+                 part of another's.{load} --volumes 1 asks for one volume."
+            )
+        })
     }
 
     pub fn reassess(&self, workload: &Workload, catalog: &Catalog) -> Result<Self, Refusal> {
@@ -304,6 +339,16 @@ impl MixCeilings {
     fn without_ceilings(read_thousandths: u32) -> Self {
         let evidence = Evidence::Limits;
         Self { read_thousandths, evidence, documented: None, all: None, between: None, exact: None }
+    }
+}
+
+impl LatencyCheck {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Measured => "measured",
+            Self::Published => "published",
+            Self::Unchecked => "not checked",
+        }
     }
 }
 

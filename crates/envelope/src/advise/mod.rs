@@ -27,7 +27,7 @@ mod years;
 
 pub use band::Band;
 pub use catalog::Catalog;
-pub use choice::{Advice, Choice, Evidence, MixCeilings, SkippedLevel};
+pub use choice::{Advice, Choice, Evidence, LatencyCheck, MixCeilings, SkippedLevel};
 pub use constraint::{Bound, Constraint, Utilization, mib, mib_within, size, size_to_buy, size_within};
 pub use demand::{Demand, DemandRate};
 pub use like::WorkloadKind;

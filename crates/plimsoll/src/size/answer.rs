@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use envelope::{
-    Access, Advice, Bound, Bytes, BytesPerSecond, Choice, Constraint, Evidence, Iops, Level, PoolRaise,
-    Provider, RaiseStep, Recommendation, SkippedLevel, Stream, Utilization, Workload, Year, grouped, mib,
-    mib_within, size, size_to_buy,
+    Access, Advice, Bound, Bytes, BytesPerSecond, Choice, Constraint, Evidence, Iops, LatencyCheck, Level,
+    PoolRaise, Provider, RaiseStep, Recommendation, SkippedLevel, Stream, Utilization, Workload, Year,
+    grouped, mib, mib_within, size, size_to_buy,
 };
 use report::document::sizing::Years;
 use serde::Serialize;
@@ -189,8 +189,9 @@ fn options(choices: &[Choice], asked: &SizingRequest) -> Table {
     let workload = &asked.workload;
     let priced = choices.iter().any(|choice| choice.cost.is_some());
     let mut heads = vec![">#", "LEVEL", "BUY", ">CARRIES", ">AT PEAK", "BOTTLENECK", "EVIDENCE"];
+    heads.extend(workload.latency_us.map(|_| "LATENCY"));
     heads.extend(priced.then_some([">A MONTH", ">NEXT SIZE", ">NEXT LEVEL"]).into_iter().flatten());
-    let left_out = ["EVIDENCE", "BOTTLENECK", "NEXT LEVEL", "NEXT SIZE", "AT PEAK"];
+    let left_out = ["EVIDENCE", "LATENCY", "BOTTLENECK", "NEXT LEVEL", "NEXT SIZE", "AT PEAK"];
     let mut table = Table::new(&heads).folding(&["EVIDENCE"]).leaving_out(&left_out);
     for (choice, number) in choices.iter().zip(1..) {
         let cells = [
@@ -209,7 +210,8 @@ fn options(choices: &[Choice], asked: &SizingRequest) -> Table {
             more.map_or_else(|| "-".to_owned(), |more| format!("+{}", more.amount()))
         };
         let costs = || [cost.clone(), more(RaiseStep::Size), more(RaiseStep::Level)];
-        table.row(cells.into_iter().chain(priced.then(costs).into_iter().flatten()));
+        let latency = choice.latency.map(|check| check.name().to_owned());
+        table.row(cells.into_iter().chain(latency).chain(priced.then(costs).into_iter().flatten()));
     }
     table
 }
@@ -245,6 +247,16 @@ pub(super) fn carries(choice: &Choice, workload: &Workload) -> Option<String> {
         return Some(format!("{} read + {} write {unit}", number(reads), number(writes)));
     }
     Some(format!("{} {unit}", number(choice.maximum_load(workload)?)))
+}
+
+/// The latency target, and whether a figure confirms it.
+fn latency(target: u64, check: LatencyCheck) -> String {
+    let why = match check {
+        LatencyCheck::Measured => "your measurement has points within it",
+        LatencyCheck::Published => "the rates were published at a latency within it",
+        LatencyCheck::Unchecked => "no page or measurement has a latency at this rate; measure it",
+    };
+    format!("{}, {}: {why}", ms(target), check.name())
 }
 
 /// The reads and the writes of a load.
@@ -325,6 +337,10 @@ fn details(choice: &Choice, asked: &SizingRequest) -> Facts {
     let envelope = choice.of_kind(Bound::Envelope).filter(|_| choice.evidence != Evidence::Limits);
     let evidence = envelope.map_or_else(|| choice.evidence.name().to_owned(), cited);
     facts.maybe("Evidence", (!workload.streams.is_empty()).then_some(evidence));
+    facts.maybe(
+        "Latency",
+        workload.latency_us.zip(choice.latency).map(|(target, check)| latency(target, check)),
+    );
     facts.maybe("Cost a month", choice.cost.as_ref());
     if choice.cost.is_some() {
         for raise in choice.raises(workload, &asked.catalog) {

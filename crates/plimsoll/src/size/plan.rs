@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use envelope::{
-    Catalog, Plan, PlanOption, PlanYear, PlannedPool, PoolRaise, RaiseStep, Workload, size, size_to_buy,
+    Catalog, LatencyCheck, Plan, PlanOption, PlanYear, PlannedPool, PoolRaise, RaiseStep, Workload, size,
+    size_to_buy,
 };
 use report::document::sizing::{self, Sized, Years};
 use serde::Serialize;
@@ -188,19 +189,24 @@ impl Planned {
 
     /// The volumes of an option, a row for each workload.
     fn volumes(&self, option: &PlanOption) -> Table {
-        let heads = ["WORKLOAD", "VOLUME", "SET", ">CARRIES", ">AT PEAK", "BOTTLENECK"];
-        let mut table = Table::new(&heads).folding(&["SET"]).leaving_out(&["BOTTLENECK", "AT PEAK"]);
+        let has_target = self.workloads.iter().any(|one| one.workload.latency_us.is_some());
+        let mut heads = vec!["WORKLOAD", "VOLUME", "SET", ">CARRIES", ">AT PEAK", "BOTTLENECK"];
+        heads.extend(has_target.then_some("LATENCY"));
+        let mut table =
+            Table::new(&heads).folding(&["SET"]).leaving_out(&["BOTTLENECK", "LATENCY", "AT PEAK"]);
         for volume in option.volumes() {
             let Some(asked) = self.workloads.get(volume.workload) else { continue };
             let (choice, workload) = (&volume.choice, &asked.workload);
-            table.row([
+            let latency = choice.latency.map_or("-", LatencyCheck::name).to_owned();
+            let cells = [
                 self.name(volume.workload).to_owned(),
                 times(choice.volumes(), &size_to_buy(choice.volume.size)),
                 choice.volume_settings().unwrap_or_else(|| "-".to_owned()),
                 carries(choice, workload).unwrap_or_default(),
                 choice.at_peak(workload).map_or_else(String::new, |used| used.to_string()),
                 choice.binding().map_or_else(String::new, |bound| bound.kind.name().to_owned()),
-            ]);
+            ];
+            table.row(cells.into_iter().chain(has_target.then_some(latency)));
         }
         table
     }

@@ -388,6 +388,26 @@ fn reads_and_writes_that_a_level_limits_apart_are_shown_apart() {
     }
 }
 
+#[test]
+fn latency_that_is_not_checked_is_marked_and_several_volumes_have_a_caveat() {
+    let with = |more: &[&str]| size(&[&["--capacity", "40TiB", "--iops", "200k"][..], more].concat()).1;
+    let split = with(&["--block", "8k", "--latency", "2ms", "--level", "filestore/enterprise"]);
+    for said in [
+        "EVIDENCE           LATENCY\n",
+        "documented limits  not checked\n",
+        "Latency:     2 ms, not checked: no page or measurement has a latency at this rate; measure it",
+        "Data and load must be spread evenly over 6 volumes, with 6.67 TiB of data in each",
+        "its limit does not rise when others are idle",
+    ] {
+        assert!(split.contains(said), "{said}: {split}");
+    }
+    let eda = with(&["--like", "eda", "--latency", "2ms", "--level", "anf/ultra", "--large"]);
+    assert!(eda.contains("2 ms, published: the rates were published at a latency within it"), "{eda}");
+    assert!(!eda.contains("must be spread evenly"), "{eda}");
+    let no_target = with(&["--block", "8k", "--level", "anf/ultra"]);
+    assert!(!no_target.contains("LATENCY"), "{no_target}");
+}
+
 /// Runs without a service.
 fn size(args: &[&str]) -> (bool, String, String) {
     let output = plimsoll(None).arg("size").args(args).output().unwrap();

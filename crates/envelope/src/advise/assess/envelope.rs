@@ -5,7 +5,7 @@ use crate::advise::band::Band;
 use crate::advise::constraint::{Bound, Constraint, Load, Utilization, mib, mib_within, multiple, size};
 use crate::advise::curve::{CeilingEstimate, Curve, ceiling, percent};
 use crate::advise::envelopes::{Envelope, Scope};
-use crate::advise::{Access, Evidence, Measured, Stream};
+use crate::advise::{Access, Evidence, LatencyCheck, Measured, Stream};
 use crate::{Bytes, BytesPerSecond, Direction, Owner, Pattern, Protocol, Published, grouped};
 
 /// The sum of each stream's share of its own ceiling.
@@ -53,11 +53,13 @@ impl Assessor<'_> {
         for (requested, stream) in self.workload.needed().iter().zip(self.needed) {
             // The user's own measurements contain the actual data per operation.
             if let Some((estimate, source)) = self.measured(requested, mix) {
+                self.latency(LatencyCheck::Measured);
                 shares.add(requested, &estimate, times, source);
                 continue;
             }
             let Some((estimate, source)) = self.published(stream, mix) else {
                 self.assessment.evidence = Evidence::Limits;
+                self.latency(LatencyCheck::Unchecked);
                 let what = stream.operations();
                 self.caveat(&format!(
                     "No curve covers {what} at {} reads on such volumes: only the documented limits \
@@ -160,6 +162,8 @@ impl Assessor<'_> {
             self.caveat("The envelope was measured over NFSv3; none is published over NFSv4.1, which Microsoft measured as slower for EDA.");
         }
         let known_us = envelope.eda.and_then(|eda| eda.latency_us);
+        let is_met = workload.latency_us.zip(known_us).is_some_and(|(target, published)| target >= published);
+        self.latency(if is_met { LatencyCheck::Published } else { LatencyCheck::Unchecked });
         match (workload.latency_us, known_us) {
             (Some(_), None) => self.caveat(
                 "The page gives no latency with its rates: whether the ceiling meets the target is unknown.",
@@ -219,6 +223,13 @@ impl Assessor<'_> {
             }
         }
         self.assessment.constraints.extend(shares.into_constraint(Bound::Clients));
+    }
+
+    /// The weakest check of all streams counts.
+    fn latency(&mut self, check: LatencyCheck) {
+        if self.workload.latency_us.is_some() {
+            self.assessment.latency = self.assessment.latency.max(Some(check));
+        }
     }
 
     pub(super) fn caveat(&mut self, text: &str) {

@@ -8,7 +8,7 @@ use super::constraint::{
 use super::envelopes::needed;
 use super::layout::Candidate;
 use super::mount::Mount;
-use super::{Catalog, Evidence, Stream, Workload};
+use super::{Catalog, Evidence, LatencyCheck, Stream, Workload};
 use crate::limits::OPERATIONS;
 use crate::source::{A1, OWN, PAGE_000, SLOTS};
 use crate::{
@@ -19,6 +19,7 @@ use crate::{
 pub(super) struct Assessment {
     pub(super) constraints: Vec<Constraint>,
     pub(super) evidence: Evidence,
+    pub(super) latency: Option<LatencyCheck>,
     pub(super) caveats: Vec<String>,
     pub(super) mount: Mount,
     pub(super) measured_on: Option<(u32, &'static str, Source)>,
@@ -49,6 +50,7 @@ pub(super) fn assess(
     let assessment = Assessment {
         constraints: Vec::new(),
         evidence: if needed.is_empty() { Evidence::Limits } else { Evidence::Published },
+        latency: (needed.is_empty() && workload.latency_us.is_some()).then_some(LatencyCheck::Unchecked),
         caveats: Vec::new(),
         mount: Mount::of(&candidate.pool, candidate.volume.settings.large, workload),
         measured_on: None,

@@ -104,6 +104,7 @@ fn options_table(advice: &Advice, title: &str, count: usize, chosen: usize) -> T
         "Bottleneck",
         "Next",
         "Evidence",
+        "Latency target",
     ];
     let mut table = Table::new(title, &head);
     for (index, choice) in advice.options.iter().enumerate().take(count) {
@@ -117,6 +118,7 @@ fn options_table(advice: &Advice, title: &str, count: usize, chosen: usize) -> T
             choice.binding().map_or(Value::Nothing, |one| one.kind.name().into()),
             choice.next_binding().map_or(Value::Nothing, |one| one.kind.name().into()),
             evidence(choice, &advice.workload).map_or(Value::Nothing, Value::from),
+            choice.latency.map_or(Value::Nothing, |check| check.name().into()),
         ]);
         let kind = if index == chosen { RowKind::Page } else { RowKind::Measured };
         table.rows.push(Row { kind, label: numbered(choice, index), cells });
@@ -222,6 +224,7 @@ pub(super) fn facts(choice: &Choice, workload: &Workload, catalog: &Catalog) -> 
         ("Bottleneck", choice.binding().map(in_words)),
         ("Next", choice.next_binding().map(in_words)),
         ("Evidence", evidence(choice, workload).map(str::to_owned)),
+        ("Latency target", choice.latency.map(|check| check.name().to_owned())),
         ("Cost a month", choice.cost.as_ref().map(ToString::to_string)),
         ("Next size", raise(RaiseStep::Size)),
         ("Next level", raise(RaiseStep::Level)),

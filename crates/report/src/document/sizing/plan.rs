@@ -203,6 +203,7 @@ impl<'a> Page<'a> {
             "Carries MiB/s",
             "IOPS",
             "Bottleneck",
+            "Latency target",
             "Mount with",
         ];
         let mut table = Table::new("Volumes", &head);
@@ -216,7 +217,8 @@ impl<'a> Page<'a> {
             ];
             cells.extend(options::maximum_columns(choice, asked.workload));
             let bottleneck = choice.binding().map_or(Value::Nothing, |one| one.kind.name().into());
-            cells.extend([bottleneck, choice.mount.options.as_str().into()]);
+            let latency = choice.latency.map_or(Value::Nothing, |check| check.name().into());
+            cells.extend([bottleneck, latency, choice.mount.options.as_str().into()]);
             table.row(asked.name, cells);
         }
         options::without_empty(table)
