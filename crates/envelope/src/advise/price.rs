@@ -1,7 +1,7 @@
 //! The cost of a choice, by a table of the user. No provider's prices are shipped: they differ by region, contract and day.
 
 use super::layout::Candidate;
-use crate::{BytesPerSecond, Iops, Level, ProvisionedIops, grouped};
+use crate::{BytesPerSecond, Iops, Level, Pool, ProvisionedIops, grouped};
 use serde::Serialize;
 
 /// Prices of levels.
@@ -21,7 +21,8 @@ pub struct Price {
     pub per_mib_per_s: u64,
     /// Throughput included in each pool.
     pub included_throughput: BytesPerSecond,
-    /// Per operation per second set for the pool or the instance, beyond the included operations.
+    /// Per operation per second set for the pool or the instance, beyond the operations that are included here or that
+    /// come with the pool's throughput.
     pub per_iops: u64,
     /// Operations per second included in each pool.
     pub included_iops: Iops,
@@ -53,6 +54,16 @@ impl std::fmt::Display for Cost {
     }
 }
 
+/// Operations that a pool has by its throughput alone. An instance with operations that are set has no others.
+fn included_iops(pool: &Pool) -> Iops {
+    if pool.level.info().is_instance {
+        return Iops(0);
+    }
+    let mut without = pool.clone();
+    without.settings.iops = None;
+    without.limits().ok().and_then(|limits| limits.total.combined_iops).unwrap_or_default()
+}
+
 impl Prices {
     pub(super) fn of(&self, candidate: &Candidate) -> Option<Cost> {
         let pool = &candidate.pool;
@@ -61,7 +72,9 @@ impl Prices {
         let throughput =
             settings.throughput.map_or(0, |set| set.0.saturating_sub(price.included_throughput.0));
         let operations = match settings.iops {
-            Some(ProvisionedIops::Fixed(iops)) => iops.0.saturating_sub(price.included_iops.0),
+            Some(ProvisionedIops::Fixed(iops)) => {
+                iops.0.saturating_sub(price.included_iops.max(included_iops(pool)).0)
+            }
             Some(ProvisionedIops::PerTib(_)) | None => 0,
         };
         let parts = [
@@ -86,5 +99,30 @@ impl Prices {
                 candidate.pools
             )
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Bytes, Volume};
+
+    #[test]
+    fn operations_that_come_with_the_throughput_cost_nothing() {
+        let price = Price { per_iops: 1_000_000, ..Price::default() };
+        let levels = vec![(Level::GcnvFlexCustom, price), (Level::FilestoreZonal, price)];
+        let prices = Prices { currency: "EUR".to_owned(), levels };
+        let cost = |level, throughput: Option<u64>, iops: u64| {
+            let mut pool = Pool::new(level, Bytes::tib(2));
+            pool.settings.throughput = throughput.map(BytesPerSecond::mib);
+            pool.settings.iops = Some(ProvisionedIops::Fixed(Iops(iops)));
+            let candidate = Candidate { pools: 1, pool, per_pool: 1, volume: Volume::new(Bytes::tib(2)) };
+            prices.of(&candidate).unwrap().millionths / 1_000_000
+        };
+        // 1,024 operations with 64 MiB/s, and 16 with each further MiB/s.
+        assert_eq!(cost(Level::GcnvFlexCustom, Some(64), 1_524), 500);
+        assert_eq!(cost(Level::GcnvFlexCustom, Some(164), 2_624), 0);
+        assert_eq!(cost(Level::GcnvFlexCustom, Some(164), 3_000), 376);
+        assert_eq!(cost(Level::FilestoreZonal, None, 9_000), 9_000, "all that are set");
     }
 }

@@ -120,6 +120,12 @@ mod tests {
             let is_own = level.info().provider == envelope::Provider::Plimsoll;
             assert_eq!(levels.contains(&level), !is_own, "{level}");
         }
+        let prices = parse(EXAMPLE, Path::new("p.toml")).unwrap();
+        for (level, price) in prices.levels {
+            let settable = level.info().settable;
+            assert_eq!(price.per_iops > 0, settable.iops, "{level}: what can be set has a price");
+            assert_eq!(price.per_mib_per_s > 0, settable.throughput, "{level}: what can be set has a price");
+        }
         for said in
             ["not the prices of any provider", "2026-11-29", "https://cloud.google.com/filestore/pricing"]
         {
