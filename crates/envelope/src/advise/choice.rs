@@ -350,6 +350,14 @@ impl LatencyCheck {
             Self::Unchecked => "not checked",
         }
     }
+
+    pub fn why(self) -> &'static str {
+        match self {
+            Self::Measured => "your measurement has points within it",
+            Self::Published => "the rates were published at a latency within it",
+            Self::Unchecked => "no page or measurement has a latency at this rate; measure it",
+        }
+    }
 }
 
 impl Evidence {

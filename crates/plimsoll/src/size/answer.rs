@@ -251,12 +251,7 @@ pub(super) fn carries(choice: &Choice, workload: &Workload) -> Option<String> {
 
 /// The latency target, and whether a figure confirms it.
 fn latency(target: u64, check: LatencyCheck) -> String {
-    let why = match check {
-        LatencyCheck::Measured => "your measurement has points within it",
-        LatencyCheck::Published => "the rates were published at a latency within it",
-        LatencyCheck::Unchecked => "no page or measurement has a latency at this rate; measure it",
-    };
-    format!("{}, {}: {why}", ms(target), check.name())
+    format!("{}, {}: {}", ms(target), check.name(), check.why())
 }
 
 /// The reads and the writes of a load.

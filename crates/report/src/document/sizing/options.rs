@@ -224,7 +224,7 @@ pub(super) fn facts(choice: &Choice, workload: &Workload, catalog: &Catalog) -> 
         ("Bottleneck", choice.binding().map(in_words)),
         ("Next", choice.next_binding().map(in_words)),
         ("Evidence", evidence(choice, workload).map(str::to_owned)),
-        ("Latency target", choice.latency.map(|check| check.name().to_owned())),
+        ("Latency target", choice.latency.map(|check| format!("{}: {}", check.name(), check.why()))),
         ("Cost a month", choice.cost.as_ref().map(ToString::to_string)),
         ("Next size", raise(RaiseStep::Size)),
         ("Next level", raise(RaiseStep::Level)),
