@@ -1,14 +1,12 @@
-//! The answer, as text and as JSON.
+//! The answer, as text.
 
 use std::collections::BTreeSet;
 
 use envelope::{
-    Access, Advice, Bound, Bytes, BytesPerSecond, Choice, Constraint, Evidence, Iops, LatencyCheck, Level,
-    PoolRaise, Provider, RaiseStep, Recommendation, SkippedLevel, Stream, Utilization, Workload, Year,
-    grouped, mib, mib_within, size, size_to_buy,
+    Access, Advice, Bound, Bytes, BytesPerSecond, Choice, Constraint, Evidence, Iops, LatencyCheck, Provider,
+    RaiseStep, Recommendation, SkippedLevel, Stream, Workload, grouped, mib, mib_within, size, size_to_buy,
 };
 use report::document::sizing::Years;
-use serde::Serialize;
 
 use super::question::SizingRequest;
 use crate::manage::Table;
@@ -17,9 +15,6 @@ use crate::terminal::{Tone, folded};
 
 /// Random operations below this size are shown in IOPS, larger ones in bytes per second.
 const SMALL: Bytes = Bytes(64 << 10);
-
-/// The name and version of the JSON format.
-const FORMAT: &str = "plimsoll-size/1";
 
 /// An answer, with the options of its display.
 pub(super) struct SizingOutput<'a> {
@@ -94,7 +89,7 @@ impl SizingOutput<'_> {
             return String::new();
         }
         let say = |miss: &Choice| match self.all {
-            true => missed(miss),
+            true => missed(miss, &self.request.workload),
             false => missed_in_short(miss, &self.request.workload),
         };
         let lines: String =
@@ -287,10 +282,10 @@ fn missed_in_short(miss: &Choice, workload: &Workload) -> String {
 }
 
 /// An option that is too small, with the excess over the bound that it misses.
-pub(super) fn missed(miss: &Choice) -> String {
+pub(super) fn missed(miss: &Choice, workload: &Workload) -> String {
     let bound = miss.binding().map_or_else(String::new, |bound| {
-        let over = bound.used.excess();
-        format!(" misses by {over} at the {}: {}", bound.kind.name(), bound.formula)
+        let (over, headroom) = (bound.used.excess(), workload.headroom_in_words(bound.kind));
+        format!(" misses by {over}{headroom} at the {}: {}", bound.kind.name(), bound.formula)
     });
     format!("{}{bound}", what(miss))
 }
@@ -384,125 +379,4 @@ fn band(constraint: &Constraint, ceiling: BytesPerSecond) -> Option<String> {
     let doubtful = !constraint.used.fits_in(band.low_thousandths);
     let note = if doubtful { "; at its lower end the headroom is gone" } else { "" };
     Some(format!("{} to {}{note}", at(band.low_thousandths), at(band.high_thousandths)))
-}
-
-/// The whole answer, for programs.
-#[derive(Serialize)]
-pub(super) struct Json<'a> {
-    format: &'static str,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    notes: &'a [String],
-    workload: &'a Workload,
-    options: Vec<JsonChoice<'a>>,
-    misses: Vec<JsonChoice<'a>>,
-    left_out: &'a [SkippedLevel],
-    /// The years of the selected option.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    years: Option<&'a [Year]>,
-}
-
-/// One option, for programs.
-#[derive(Serialize)]
-pub(super) struct JsonOne<'a> {
-    format: &'static str,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    notes: &'a [String],
-    workload: &'a Workload,
-    option: JsonChoice<'a>,
-    mount_options: Vec<Recommendation>,
-}
-
-#[derive(Serialize)]
-pub(super) struct JsonChoice<'a> {
-    #[serde(flatten)]
-    choice: &'a Choice,
-    carries_bytes_per_second: Option<u64>,
-    carries_operations_per_second: Option<u64>,
-    used_at_peak_billionths: Option<Utilization>,
-    used_at_average_billionths: Option<Utilization>,
-    bottleneck: Option<&'a Constraint>,
-    next: Option<&'a Constraint>,
-    /// The reason why the option ranks below a better one.
-    behind_because: Option<String>,
-    /// The load that it carries with its settings at their maximum.
-    raisable_bytes_per_second: Option<u64>,
-    raisable_operations_per_second: Option<u64>,
-    /// The next size and the next level with their additional cost, if there are prices.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    raises: Vec<JsonRaise>,
-}
-
-#[derive(Serialize)]
-pub(super) struct JsonRaise {
-    step: RaiseStep,
-    level: Level,
-    pool_bytes: u64,
-    more_millionths: Option<u64>,
-}
-
-impl JsonRaise {
-    pub(super) fn of_pool(raise: &PoolRaise) -> Self {
-        Self {
-            step: raise.step,
-            level: raise.pool.level,
-            pool_bytes: raise.pool.size.0,
-            more_millionths: raise.more.as_ref().map(|more| more.millionths),
-        }
-    }
-}
-
-pub(super) fn json<'a>(advice: &'a Advice, asked: &'a SizingRequest, years: Option<&'a [Year]>) -> Json<'a> {
-    let workload = &asked.workload;
-    let option = |(index, choice)| JsonChoice {
-        behind_because: advice.reason_for_rank(index),
-        ..JsonChoice::of(choice, asked)
-    };
-    Json {
-        format: FORMAT,
-        notes: &asked.notes,
-        workload,
-        options: advice.options.iter().enumerate().map(option).collect(),
-        misses: advice.misses.iter().map(|miss| JsonChoice::of(miss, asked)).collect(),
-        left_out: &advice.left_out,
-        years,
-    }
-}
-
-pub(super) fn json_of_one<'a>(choice: &'a Choice, asked: &'a SizingRequest) -> JsonOne<'a> {
-    JsonOne {
-        format: FORMAT,
-        notes: &asked.notes,
-        workload: &asked.workload,
-        option: JsonChoice::of(choice, asked),
-        mount_options: choice.mount.meanings(),
-    }
-}
-
-impl<'a> JsonChoice<'a> {
-    pub(super) fn of(choice: &'a Choice, asked: &SizingRequest) -> Self {
-        let workload = &asked.workload;
-        let carries = choice.maximum_load(workload);
-        let raisable = choice.raisable_load(workload);
-        let raises = choice.cost.iter().flat_map(|_| choice.raises(workload, &asked.catalog));
-        Self {
-            choice,
-            carries_bytes_per_second: carries.map(|(rate, _)| rate.0),
-            carries_operations_per_second: carries.map(|(_, iops)| iops.0),
-            used_at_peak_billionths: choice.at_peak(workload),
-            used_at_average_billionths: choice.at_average(workload),
-            bottleneck: choice.binding(),
-            next: choice.next_binding(),
-            behind_because: None,
-            raisable_bytes_per_second: raisable.map(|(rate, _)| rate.0),
-            raisable_operations_per_second: raisable.map(|(_, iops)| iops.0),
-            raises: raises
-                .map(|raise| JsonRaise {
-                    step: raise.step,
-                    level: raise.choice.level(),
-                    pool_bytes: raise.choice.pool.size.0,
-                    more_millionths: raise.more.map(|more| more.millionths),
-                })
-                .collect(),
-        }
-    }
 }

@@ -89,7 +89,7 @@ fn conclusion(choice: &Choice, asked: &SizingRequest, columns: Option<usize>) ->
     let workload = &asked.workload;
     let verdict = match choice.binding() {
         Some(bound) if bound.used > Utilization::ALL => {
-            format!("it does not fit: {}", answer::missed(choice))
+            format!("it does not fit: {}", answer::missed(choice, workload))
         }
         Some(bound) => {
             format!("it fits; the {} is taken most, which is why it is not smaller", bound.kind.name())

@@ -3,6 +3,7 @@
 mod answer;
 mod apply;
 mod explain;
+mod json;
 mod plan;
 mod prices;
 pub(crate) mod question;
@@ -146,7 +147,7 @@ fn advise(question: &Question, shown: &Shown) -> anyhow::Result<ExitCode> {
     }
     let columns = form.columns();
     let answer = SizingOutput { advice: &advice, request: &asked, choice, all: shown.all, columns };
-    form.show(&answer::json(&advice, &asked, years.as_deref()), |_| {
+    form.show(&json::of_advice(&advice, &asked, years.as_deref()), |_| {
         let priced = asked.catalog.prices.is_some();
         let years = in_words.map_or_else(String::new, |years| answer::years(&years, priced, columns));
         Ok(answer.text() + &years + &answer.next())
@@ -175,8 +176,7 @@ fn explain(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     };
     let advice = asked.advice()?;
     let choice = args.option.of(&advice, Nothing::Nearest)?;
-    args.form
-        .show(&answer::json_of_one(choice, &asked), |_| Ok(explain::explained(choice, &asked, columns)))?;
+    args.form.show(&json::of_choice(choice, &asked), |_| Ok(explain::explained(choice, &asked, columns)))?;
     Ok(ended(&advice))
 }
 
@@ -201,7 +201,9 @@ impl OptionArg {
         }
         match (advice.options.len(), advice.misses.first()) {
             (0, Some(miss)) if nothing == Nothing::Nearest => Ok(miss),
-            (0, Some(miss)) => bail!("nothing carries this workload; {}", answer::missed(miss)),
+            (0, Some(miss)) => {
+                bail!("nothing carries this workload; {}", answer::missed(miss, &advice.workload))
+            }
             (0, None) => {
                 let why = advice.left_out.iter().map(|one| format!("{} {}", one.level, one.why));
                 bail!("nothing was left to choose from: {}", why.collect::<Vec<_>>().join("; "))

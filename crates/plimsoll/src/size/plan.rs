@@ -9,7 +9,8 @@ use envelope::{
 use report::document::sizing::{self, Sized, Years};
 use serde::Serialize;
 
-use super::answer::{self, JsonChoice, JsonRaise, carries, of_stream, times};
+use super::answer::{self, carries, of_stream, times};
+use super::json::{JsonChoice, JsonRaise};
 use super::question::{SeveralRequests, SizingRequest};
 use super::{NOTHING_FITS, OptionArg, Shown, explain};
 use crate::exit::usage;

@@ -381,6 +381,10 @@ fn reads_and_writes_that_a_level_limits_apart_are_shown_apart() {
     ] {
         assert!(mixed.contains(said), "{said}: {mixed}");
     }
+    let flags =
+        ["--capacity", "4TiB", "--iops", "12k", "--read", "70", "--level", "filestore/basic-ssd", "--json"];
+    let json: Value = serde_json::from_str(&size(&flags).1).unwrap();
+    assert_eq!(json["options"][0]["carries_write_operations_per_second"], 25_000);
     // One direction, and a level with one limit for both.
     for (read, level) in [("100", "filestore/basic-ssd"), ("70", "anf/premium")] {
         let text = with(read, level);
