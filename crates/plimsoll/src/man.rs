@@ -140,7 +140,8 @@ mod tests {
         let page = String::from_utf8(page(command, parent).unwrap()).unwrap().replace(r"\-", "-");
         for argument in command.get_arguments().filter(|argument| !argument.is_hide_set()) {
             let help = argument.get_long_help().or_else(|| argument.get_help()).map(ToString::to_string);
-            let first = help.as_deref().and_then(|help| help.split(['\n', '\'', '\\']).next()).unwrap_or_default();
+            let first =
+                help.as_deref().and_then(|help| help.split(['\n', '\'', '\\']).next()).unwrap_or_default();
             assert!(!first.is_empty() && page.contains(first), "{}: {argument:?}", name(command));
         }
         children(command).for_each(|child| check(child, Some(command)));
