@@ -10,7 +10,7 @@ use bench::{Target, engine};
 use clap::Args;
 use envelope::Published;
 use report::document::cases as cases_of;
-use report::result::Run;
+use report::result::{Outcome, Run};
 use report::scenario::limits::CLIENTS_MAX;
 use report::scenario::{self, Compared, Pair, Protocol, Scenario, Series};
 use serde::Serialize;
@@ -29,7 +29,7 @@ use crate::toml_file;
 #[derive(Debug, Args)]
 #[command(after_help = EXIT, after_long_help = "\
 Exit status: 0 measured, and every point meets the targets of the scenario, if it has any; 1 no result, or ended early;
-2 the command line is wrong; 3 a point misses a target.
+2 the command line is wrong; 3 a point misses a target; 4 a target is missed, and the load generator was too slow to decide.
 
 Examples:
   plimsoll bench run gcnv-scale-out --target nfs://10.0.0.7/projects --preset quick
@@ -80,7 +80,8 @@ pub(crate) struct RunArgs {
 }
 
 const EXIT: &str =
-    "Exit status: 0 done; 1 no result; 2 wrong command line; 3 a point misses a target of the scenario.";
+    "Exit status: 0 done; 1 no result, or ended early; 2 wrong command line; 3 a point misses a target of the scenario;
+4 a target is missed, and the load generator was too slow to decide.";
 
 /// A scenario, in a list.
 #[derive(Serialize)]
@@ -186,13 +187,17 @@ fn run_cases(scenario: &Scenario, arguments: &RunArgs) -> anyhow::Result<ExitCod
 
 /// Exit status of a run whose points miss their targets.
 const MISSED: u8 = 3;
+/// Exit status of a run whose missed targets may be those of the load generator.
+const UNDECIDED: u8 = 4;
 
 fn status(runs: &[Run]) -> ExitCode {
     let is_whole = |run: &Run| has_result(run) && run.ended_early.is_none();
-    let misses = |run: &Run| run.verdict.as_ref().is_some_and(|verdict| !verdict.is_met);
+    let ends =
+        |outcome| runs.iter().any(|run| run.verdict.as_ref().is_some_and(|one| one.outcome() == outcome));
     match runs.iter().all(is_whole) {
         false => ExitCode::FAILURE,
-        true if runs.iter().any(misses) => ExitCode::from(MISSED),
+        true if ends(Outcome::Missed) => ExitCode::from(MISSED),
+        true if ends(Outcome::Undecided) => ExitCode::from(UNDECIDED),
         true => ExitCode::SUCCESS,
     }
 }

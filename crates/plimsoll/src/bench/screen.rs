@@ -2,6 +2,7 @@
 
 use report::document::table::{Row, RowKind, Table as Figures, Value};
 use report::document::{Fact, Report, Section};
+use report::result::Outcome;
 
 use crate::manage::table::{Cell, Table};
 use crate::terminal::{Tone, fold};
@@ -35,7 +36,11 @@ fn one(report: &Report, columns: Option<usize>) -> String {
 /// The overall verdict, then each point.
 pub(super) fn verdict(report: &Report, columns: Option<usize>) -> String {
     let Some(verdict) = &report.verdict else { return String::new() };
-    let tone = if verdict.is_met { Tone::Good } else { Tone::Bad };
+    let tone = match verdict.outcome {
+        Outcome::Met => Tone::Good,
+        Outcome::Missed => Tone::Bad,
+        Outcome::Undecided => Tone::Warning,
+    };
     let points = verdict.points.iter().map(|point| lines(&Tone::Plain, point, "  ", columns));
     format!("\n{}{}", lines(&tone, &verdict.summary, "", columns), points.collect::<String>())
 }

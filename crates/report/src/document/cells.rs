@@ -89,7 +89,7 @@ fn row(run: &Run, series: &Series, cell: &Cell) -> Vec<Value> {
     kinds.sort_unstable();
     kinds.dedup();
     row.push(kinds.into_iter().map(words::kind).collect::<Vec<_>>().join("; ").into());
-    row.push(judged::of_cell(run, cell).map_or(Value::Nothing, |is_met| judged::word(is_met).into()));
+    row.push(judged::of_cell(run, cell).map_or(Value::Nothing, |outcome| judged::word(outcome).into()));
     row
 }
 

@@ -3,6 +3,7 @@
 use super::facts::Fact;
 use super::plot::Plot;
 use super::table::Table;
+use crate::result::Outcome;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
@@ -41,9 +42,9 @@ impl Report {
     }
 }
 
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Judged {
-    pub is_met: bool,
+    pub outcome: Outcome,
     /// The overall verdict.
     pub summary: String,
     pub points: Vec<String>,

@@ -7,6 +7,7 @@ use super::facts::Fact;
 use super::plot::Plot;
 use super::plot::svg::{COLOR_STYLE, HATCHES, PLOT_STYLE, escape};
 use super::table::{RowKind, Table, Value};
+use crate::result::Outcome;
 
 pub fn html(reports: &[Report]) -> String {
     let title = reports.iter().map(Report::heading).collect::<Vec<_>>().join("; ");
@@ -77,7 +78,11 @@ fn report_html(report: &Report, prefix: &str) -> String {
 /// The first screen: result, limit, doubts in one line each, and a plot.
 fn lead(report: &Report) -> String {
     let Some(verdict) = &report.verdict else { return in_short("", &report.lead, &report.stamps) };
-    let class = if verdict.is_met { "pass" } else { "fail" };
+    let class = match verdict.outcome {
+        Outcome::Met => "pass",
+        Outcome::Missed => "fail",
+        Outcome::Undecided => "undecided",
+    };
     let mut text = format!("<p class=\"verdict {class}\">{}</p>\n", escape(&verdict.summary));
     let points: String = verdict.points.iter().map(|line| format!("<li>{}</li>\n", escape(line))).collect();
     text.push_str(&folded("Asked and delivered", verdict.points.len() < 6, format!("<ul>\n{points}</ul>\n")));

@@ -2,25 +2,36 @@
 
 use super::content::Judged;
 use super::table::Value;
-use crate::result::{Cell, Check, CheckedFigure, PointVerdict, Run, Verdict};
+use crate::result::{Cell, Check, CheckedFigure, Outcome, PointVerdict, Run, Verdict};
 
 pub(super) fn of_run(run: &Run) -> Option<Judged> {
+    // Files of earlier versions have a verdict on incomplete runs too.
+    if let Some(why) = &run.ended_early {
+        let summary = format!("No verdict: the run ended before every point was measured ({why}).");
+        let is_judged = run.scenario.has_targets();
+        return is_judged.then(|| Judged { outcome: Outcome::Undecided, summary, points: Vec::new() });
+    }
     let verdict = run.verdict.clone().or_else(|| Verdict::of(run))?;
-    let failed = verdict.points.iter().filter(|point| !point.is_met).count();
-    let all = verdict.points.len();
-    let summary = match (verdict.is_met, failed) {
-        (true, _) => format!("Pass: {} delivered what was asked.", counted(all)),
-        (false, 0) => "Fail: the run ended before every point with a target was measured.".to_owned(),
-        (false, failed) => format!("Fail: {failed} of {} did not deliver what was asked.", counted(all)),
+    let count = |outcome| verdict.points.iter().filter(|point| point.outcome() == outcome).count();
+    let all = counted(verdict.points.len());
+    let outcome = verdict.outcome();
+    let summary = match (outcome, count(Outcome::Missed)) {
+        (Outcome::Met, _) => format!("Pass: {all} delivered what was asked."),
+        (Outcome::Undecided, _) => {
+            let undecided = count(Outcome::Undecided);
+            format!("Not decided: {undecided} of {all} missed a target, and the load generator was too slow.")
+        }
+        (Outcome::Missed, 0) => "Fail: not every point with a target was measured.".to_owned(),
+        (Outcome::Missed, failed) => format!("Fail: {failed} of {all} did not deliver what was asked."),
     };
-    Some(Judged { is_met: verdict.is_met, summary, points: verdict.points.iter().map(line).collect() })
+    Some(Judged { outcome, summary, points: verdict.points.iter().map(line).collect() })
 }
 
 /// Whether a cell meets its targets, if it has any.
-pub(super) fn of_cell(run: &Run, cell: &Cell) -> Option<bool> {
+pub(super) fn of_cell(run: &Run, cell: &Cell) -> Option<Outcome> {
     let points = &run.verdict.as_ref()?.points;
     let is_it = |point: &&PointVerdict| run.cells.get(point.cell).is_some_and(|one| std::ptr::eq(one, cell));
-    points.iter().find(is_it).map(|point| point.is_met)
+    points.iter().find(is_it).map(PointVerdict::outcome)
 }
 
 fn counted(points: usize) -> String {
@@ -28,14 +39,20 @@ fn counted(points: usize) -> String {
 }
 
 fn line(point: &PointVerdict) -> String {
-    let word = word(point.is_met);
+    let word = word(point.outcome());
     let checks: Vec<String> = point.checks.iter().map(check).collect();
     let checks = if checks.is_empty() { "no result".to_owned() } else { checks.join("; ") };
-    format!("{word}: {}: {checks}", point.label)
+    let undecided = point.undecided.as_ref();
+    let slow = undecided.map_or_else(String::new, |why| format!("; the load generator was too slow: {why}"));
+    format!("{word}: {}: {checks}{slow}", point.label)
 }
 
-pub(super) fn word(is_met: bool) -> &'static str {
-    if is_met { "pass" } else { "fail" }
+pub(super) fn word(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Met => "pass",
+        Outcome::Missed => "fail",
+        Outcome::Undecided => "not decided",
+    }
 }
 
 fn check(check: &Check) -> String {
@@ -100,13 +117,41 @@ mod tests {
     }
 
     #[test]
-    fn run_that_ended_early_or_has_no_targets_does_not_pass() {
+    fn missed_target_of_a_slow_generator_is_not_decided() {
+        let mut run = sample::depths();
+        let iops = run.cells[0].summary.iops.median;
+        let targets = |iops| Some(Targets { iops: Some(iops), ..Targets::default() });
+        run.scenario.series[0].targets = targets(iops * 2.0);
+        for cell in &mut run.cells {
+            let late = Caveat::new(CaveatKind::ClientLimited, "3.0 % of the operations were sent late");
+            cell.measurements[0].caveats.push(late);
+        }
+        run.cells.truncate(1);
+        let judged = of_run(&run).unwrap();
+        assert_eq!(judged.outcome, Outcome::Undecided);
+        assert!(judged.summary.starts_with("Not decided: 1 of 1 point missed a target"), "{judged:?}");
+        assert!(judged.points[0].starts_with("not decided: "), "{judged:?}");
+        assert!(judged.points[0].ends_with(": 3.0 % of the operations were sent late"), "{judged:?}");
+        run.scenario.series[0].targets = targets(iops / 2.0);
+        assert_eq!(of_run(&run).unwrap().outcome, Outcome::Met, "a slow generator delivered it all the same");
+        let mut missed = run.cells[0].clone();
+        missed.measurements.iter_mut().for_each(|one| one.caveats.clear());
+        run.cells.push(missed);
+        run.scenario.series[0].targets = targets(iops * 2.0);
+        assert_eq!(of_run(&run).unwrap().outcome, Outcome::Missed, "one point is decided");
+    }
+
+    #[test]
+    fn run_that_ended_early_or_has_no_targets_has_no_verdict() {
         let mut run = sample::depths();
         assert_eq!(Verdict::of(&run), None);
         run.scenario.series[0].targets = Some(Targets { iops: Some(1.0), ..Targets::default() });
         assert!(Verdict::of(&run).unwrap().is_met);
         run.ended_early = Some("stopped".to_owned());
-        assert!(!Verdict::of(&run).unwrap().is_met);
+        assert_eq!(Verdict::of(&run), None);
+        let judged = of_run(&run).unwrap();
+        assert!(judged.points.is_empty(), "{judged:?}");
+        assert_eq!(judged.summary, "No verdict: the run ended before every point was measured (stopped).");
         run.ended_early = None;
         run.cells[0].caveats.push(Caveat::new(CaveatKind::Void, "lost"));
         assert!(!Verdict::of(&run).unwrap().is_met);

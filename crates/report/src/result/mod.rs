@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::scenario::{Point, Preset, Scenario};
 
 pub use distribution::{Distribution, Latency};
-pub use verdict::{Check, CheckedFigure, PointVerdict, Verdict};
+pub use verdict::{Check, CheckedFigure, Outcome, PointVerdict, Verdict};
 
 pub const FORMAT: &str = "plimsoll-run/1";
 
@@ -51,7 +51,7 @@ pub struct Run {
     pub scaled: Vec<String>,
     /// The points, in the scenario's order.
     pub cells: Vec<Cell>,
-    /// Whether the points meet the targets of the scenario, if it has any.
+    /// Whether the points meet the targets of the scenario, if it has any and the run was complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
     /// Caveats about the whole run. Those of one cell are in the cell.

@@ -2,16 +2,27 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Cell, Distribution, Measurement, Run};
+use super::{CaveatKind, Cell, Distribution, Measurement, Run};
 use crate::scenario::{Series, Targets};
 
 /// A rate that misses its target by less than this share still meets it: schedules and windows cut the last operations.
 const TOLERANCE: f64 = 0.01;
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Met,
+    Missed,
+    /// A target is missed, and the load generator may be the reason.
+    Undecided,
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     /// Whether every point meets its targets.
     pub is_met: bool,
+    /// Whether points are undecided, and no other point misses a target.
+    #[serde(default)]
+    pub is_undecided: bool,
     pub points: Vec<PointVerdict>,
 }
 
@@ -22,6 +33,9 @@ pub struct PointVerdict {
     /// The series, and the point's values.
     pub label: String,
     pub is_met: bool,
+    /// A sign that the load generator was too slow, if a target is missed: the target may be missed for that reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undecided: Option<String>,
     /// Empty for a point without a result.
     pub checks: Vec<Check>,
 }
@@ -48,21 +62,32 @@ pub enum CheckedFigure {
 }
 
 impl Verdict {
-    /// `None` for a scenario without targets.
+    /// `None` for a scenario without targets, and for a run that ended early.
     pub fn of(run: &Run) -> Option<Self> {
+        if run.ended_early.is_some() {
+            return None;
+        }
         let judged = |(index, cell): (usize, &Cell)| {
             let series = run.scenario.series.get(cell.series)?;
             Some(PointVerdict::of(index, cell, series, series.targets.as_ref()?))
         };
         let points: Vec<PointVerdict> = run.cells.iter().enumerate().filter_map(judged).collect();
-        let has_targets = run.scenario.series.iter().any(|series| series.targets.is_some());
         // A series that was not measured has not delivered.
         let is_measured = |index: usize| run.cells.iter().any(|cell| cell.series == index);
         let mut series = run.scenario.series.iter().enumerate();
-        let is_whole = run.ended_early.is_none()
-            && series.all(|(index, series)| series.targets.is_none() || is_measured(index));
+        let is_whole = series.all(|(index, series)| series.targets.is_none() || is_measured(index));
         let is_met = is_whole && points.iter().all(|point| point.is_met);
-        has_targets.then_some(Self { is_met, points })
+        let is_undecided =
+            is_whole && !is_met && points.iter().all(|point| point.outcome() != Outcome::Missed);
+        run.scenario.has_targets().then_some(Self { is_met, is_undecided, points })
+    }
+
+    pub fn outcome(&self) -> Outcome {
+        match (self.is_met, self.is_undecided) {
+            (true, _) => Outcome::Met,
+            (false, true) => Outcome::Undecided,
+            (false, false) => Outcome::Missed,
+        }
     }
 }
 
@@ -70,7 +95,19 @@ impl PointVerdict {
     fn of(index: usize, cell: &Cell, series: &Series, targets: &Targets) -> Self {
         let checks = if cell.has_result() { checks(cell, targets) } else { Vec::new() };
         let is_met = !checks.is_empty() && checks.iter().all(|check| check.is_met);
-        Self { cell: index, label: series.label(&cell.point), is_met, checks }
+        let mut caveats = cell.measurements.iter().filter(|one| one.is_valid()).flat_map(|one| &one.caveats);
+        let is_slow = !is_met && !checks.is_empty();
+        let slow = caveats.find(|caveat| is_slow && caveat.kind == CaveatKind::ClientLimited);
+        let undecided = slow.map(|caveat| caveat.text.clone());
+        Self { cell: index, label: series.label(&cell.point), is_met, undecided, checks }
+    }
+
+    pub fn outcome(&self) -> Outcome {
+        match (self.is_met, &self.undecided) {
+            (true, _) => Outcome::Met,
+            (false, Some(_)) => Outcome::Undecided,
+            (false, None) => Outcome::Missed,
+        }
     }
 }
 

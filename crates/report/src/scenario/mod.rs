@@ -302,6 +302,10 @@ impl MetadataOperation {
 }
 
 impl Scenario {
+    pub fn has_targets(&self) -> bool {
+        self.series.iter().any(|series| series.targets.is_some())
+    }
+
     /// Drops pairs unless all their series are kept.
     pub fn keep(&mut self, wanted: impl Fn(&Series) -> bool) {
         self.series.retain(wanted);
