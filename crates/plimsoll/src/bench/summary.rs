@@ -56,7 +56,8 @@ fn section_text(section: &Section, columns: Option<usize>) -> String {
         }
         text.push_str(&shown(table).fit(columns));
     }
-    text
+    // The tables have the kinds of the doubts alone.
+    text + &list("Doubts", &Tone::Warning, &section.caveats, columns)
 }
 
 fn in_words(fact: &Fact) -> String {
@@ -109,6 +110,17 @@ mod tests {
                 "{text}"
             );
             assert!(text.ends_with("bench report run.json --format html --output run.html\n"), "{text}");
+        }
+    }
+
+    #[test]
+    fn doubt_in_a_table_is_explained_below_it() {
+        let text = summary(&sample::gcnv(), None);
+        let report = Report::of(&sample::gcnv());
+        let doubts: Vec<&String> = report.sections.iter().flat_map(|section| &section.caveats).collect();
+        assert!(doubts.len() > 1 && text.contains("Doubts  "), "{text}");
+        for doubt in doubts {
+            assert!(text.contains(&format!("- {doubt}\n")), "{doubt}: {text}");
         }
     }
 
