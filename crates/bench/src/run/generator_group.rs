@@ -297,6 +297,7 @@ impl WindowMonitor<'_> {
             throttle_s: after.throttle_s - before.throttle_s,
             cache_hit_ratio: (reads > 0).then(|| from_memory as f64 / reads as f64),
             limits: after.limits,
+            limits_before: (before.limits != after.limits).then_some(before.limits),
         })
     }
 }

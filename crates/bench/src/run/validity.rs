@@ -1,5 +1,6 @@
 //! Caveats that qualify or void a result.
 
+use report::document::limits_changed;
 use report::result::{Caveat, CaveatKind, Cell, Direction, MachineUse, Measurement, Run, TargetFacts};
 use report::scenario::{Cache, Work};
 
@@ -64,6 +65,10 @@ pub(super) fn check_measurement(
             "reads were meant to come from the server's {meant}, but {percent:.0} % came from memory"
         );
         caveat(mixed, CaveatKind::CacheMixed, text);
+        if let Some(before) = &server.limits_before {
+            let text = limits_changed(&[*before, server.limits]);
+            caveat(true, CaveatKind::Other, text);
+        }
     }
     if let Some(text) = rate_shortfall(measured, job) {
         caveat(true, CaveatKind::Other, text);

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bench::Target;
 use bench::load::{self, BlockOrder, Kind, Op, Plan, Progress, Report};
@@ -13,6 +13,7 @@ use envelope::{parse_count, parse_duration, parse_size};
 use indicatif::ProgressBar;
 use report::document::table::separated;
 use report::document::{self, Used};
+use report::result::Limits;
 use report::scenario::Stability;
 use report::scenario::limits::{CLIENTS_MAX, CONNECTIONS_MAX, DEPTH_MAX, DIRECTORIES_MAX, FILES_MAX};
 
@@ -194,26 +195,66 @@ pub(super) fn run(arguments: LoadArgs) -> anyhow::Result<ExitCode> {
     let nt_hash = arguments.password.nt_hash(&arguments.target)?;
     let plan = Plan { nt_hash, ..plan(arguments) };
     plan.check().map_err(|refused| usage(refused.to_string()))?;
-    let observer = server::observe(&service, &target)?;
-    let report = load::run(&plan, &mut |progress| show(&bar, progress, plan.warm_up + plan.time));
+    let mut limits = server::observe(&service, &target)?.map(LimitsInTime::new);
+    let report = load::run(&plan, &mut |progress| {
+        if let (Some(limits), Progress::Running { warming_up: false, .. }) = (&mut limits, progress) {
+            limits.look();
+        }
+        show(&bar, progress, plan.warm_up + plan.time);
+    });
     bar.finish_and_clear();
     let mut report = report.map_err(|wrong| wrong.at(&plan.target.to_string()))?;
-    report.limit = observer.and_then(|observer| limit(observer, &report));
+    report.limit = limits.and_then(|limits| limits.used(&report));
     write_report(&report, json.as_deref(), text.as_deref())?;
     Ok(if report.errors_total() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The limit that the load reached, as the service says.
-fn limit(mut observer: ServiceObserver, report: &Report) -> Option<String> {
-    let volume = observer.facts();
-    let volume =
-        volume.map_err(|error| terminal::warn(&format!("the limits are not known: {error}"))).ok()?;
-    let rates = |kind| report.kind(kind).map_or((0.0, 0.0), |of| (of.ops_per_s, of.mib_per_s));
-    let ((read_iops, read_mib_per_s), (write_iops, write_mib_per_s)) =
-        (rates(Kind::Read), rates(Kind::Write));
-    let iops = report.ops_per_s;
-    let used = Used { read_mib_per_s, write_mib_per_s, read_iops, write_iops, iops };
-    Some(document::limit_reached(&volume, used))
+/// The limits of a volume in the course of a load.
+struct LimitsInTime {
+    observer: ServiceObserver,
+    /// Each differs from the one before it.
+    seen: Vec<Limits>,
+    looked: Option<Instant>,
+}
+
+/// Between two looks at the limits.
+const LOOK: Duration = Duration::from_secs(1);
+
+impl LimitsInTime {
+    fn new(observer: ServiceObserver) -> Self {
+        Self { observer, seen: Vec::new(), looked: None }
+    }
+
+    fn look(&mut self) {
+        if self.looked.is_none_or(|looked| looked.elapsed() >= LOOK) {
+            self.looked = Some(Instant::now());
+            // The look at the end reports the error.
+            self.observer.sample().into_iter().for_each(|sample| self.add(sample.limits));
+        }
+    }
+
+    fn add(&mut self, limits: Limits) {
+        if self.seen.last() != Some(&limits) {
+            self.seen.push(limits);
+        }
+    }
+
+    /// The limit that the load reached.
+    fn used(mut self, report: &Report) -> Option<String> {
+        let volume = self.observer.facts();
+        let volume =
+            volume.map_err(|error| terminal::warn(&format!("the limits are not known: {error}"))).ok()?;
+        self.add(volume.limits);
+        if self.seen.len() > 1 {
+            return Some(format!("Limit: {}.", document::limits_changed(&self.seen)));
+        }
+        let rates = |kind| report.kind(kind).map_or((0.0, 0.0), |of| (of.ops_per_s, of.mib_per_s));
+        let ((read_iops, read_mib_per_s), (write_iops, write_mib_per_s)) =
+            (rates(Kind::Read), rates(Kind::Write));
+        let iops = report.ops_per_s;
+        let used = Used { read_mib_per_s, write_mib_per_s, read_iops, write_iops, iops };
+        Some(document::limit_reached(&volume, used))
+    }
 }
 
 fn plan(arguments: LoadArgs) -> Plan {

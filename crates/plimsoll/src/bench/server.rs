@@ -8,6 +8,7 @@ use api_client::model::{Ceilings, Rule, Volume};
 use bench::machine::co_located;
 use bench::observer::{Observer, Sample};
 use bench::{Error, Target};
+use envelope::PLAIN_WRITE_COST_THOUSANDTHS;
 use report::result::{Durability, ExportRule, Limits, VolumeFacts};
 
 use crate::announcement::Announcement;
@@ -126,6 +127,8 @@ impl Observer for ServiceObserver {
             shape: shape.map(|shape| shape.name.to_string()),
             shape_scale_thousandths: shape.map(|shape| shape.scale_thousandths),
             limits: self.sample()?.limits,
+            write_cost_thousandths: Some(limits.write_cost_thousandths)
+                .filter(|&cost| cost != PLAIN_WRITE_COST_THOUSANDTHS),
             client_limits: client_limits(&limits.per_client),
             durability: Some(match volume.durability {
                 api_client::model::Durability::Sync => Durability::Sync,
@@ -304,6 +307,7 @@ mod tests {
             shape: Some(envelope::Shape::all().next().unwrap().to_string()),
             shape_scale_thousandths: Some(250),
             limits,
+            write_cost_thousandths: None,
             client_limits: Limits::default(),
             durability: Some(Durability::Relaxed),
             export: Some(vec![ExportRule {

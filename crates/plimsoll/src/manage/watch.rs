@@ -37,18 +37,18 @@ const COLUMNS: [(&str, usize, bool); 12] = [
     ("WRITE/S", 7, true),
     ("OTHER/S", 7, false),
     ("MiB/s", 8, true),
-    ("LIMIT", 8, true),
+    ("LIMIT", 13, true),
     ("USED", 5, true),
     ("WAITED", 7, true),
     ("WAIT ms", 8, false),
-    ("NOW", 4, true),
+    ("NOW", 4, false),
     ("MEAN ms", 8, true),
     ("P99 ms", 8, true),
 ];
 /// The index of USED.
 const USED: usize = 6;
 /// The least width of a terminal that shows all columns.
-const ALL_COLUMNS: usize = 96;
+const ALL_COLUMNS: usize = 101;
 
 pub(crate) fn run(session: &Session, args: &WatchArgs) -> anyhow::Result<()> {
     if args.interval < INTERVAL_MIN {
@@ -105,7 +105,16 @@ fn cells(before: &Stats, now: &Stats, seconds: f64) -> ([String; 12], bool) {
     let [read, write, other] = done.each_ref().map(|done| done.operations as f64 / seconds);
     let all = done.into_iter().fold(Counted::default(), |sum, done| sum_of(&sum, &done));
     let bytes = [since(&before.read, &now.read).bytes, since(&before.write, &now.write).bytes];
-    let (limit, used) = nearest(now, bytes.map(|bytes| bytes as f64 / seconds), [read, write]);
+    let load = Load { bytes: bytes.map(|bytes| bytes as f64 / seconds), operations: [read, write, other] };
+    // Neither the limit before nor the one now applied to all of the interval.
+    let is_changed = [(&before.limits, &now.limits), (&before.pool_limits, &now.pool_limits)]
+        .iter()
+        .any(|(before, now)| before.total != now.total);
+    let (limit, used) = match nearest(now, &load) {
+        _ if is_changed => ("changed".to_owned(), None),
+        Some((limit, used)) => (limit, Some(used)),
+        None => ("-".to_owned(), None),
+    };
     let mean = |sum_ns: u64, count: u64| match count {
         0 => "-".to_owned(),
         count => format!("{:.2}", sum_ns as f64 / count as f64 / 1e6),
@@ -174,29 +183,49 @@ fn share(part: u64, whole: u64) -> String {
     }
 }
 
-/// The allowed throughput, and the used share of the nearest ceiling. The load of other volumes in the pool is not known
-/// here, so a shared ceiling may be nearer than shown.
-fn nearest(stats: &Stats, bytes: [f64; 2], operations: [f64; 2]) -> (String, Option<f64>) {
+/// Rates of reads, writes, and, of operations, others.
+struct Load {
+    bytes: [f64; 2],
+    operations: [f64; 3],
+}
+
+/// The ceiling with the highest use, in its own unit, and the used share. The load of other volumes in the pool is not
+/// known here, so a shared ceiling may be nearer than shown.
+fn nearest(stats: &Stats, load: &Load) -> Option<(String, f64)> {
     let pool = (stats.pool_limits.owner == Owner::Pool).then_some(&stats.pool_limits.total);
     let ceilings: Vec<&Ceilings> = std::iter::once(&stats.limits.total).chain(pool).collect();
     let least = |ceiling: fn(&Ceilings) -> Option<u64>| ceilings.iter().filter_map(|of| ceiling(of)).min();
-    let (read, write) = (least(|of| of.read_bytes_per_second), least(|of| of.write_bytes_per_second));
-    let both = least(|of| of.bytes_per_second);
     let cost = f64::from(stats.limits.write_cost_thousandths) / 1000.0;
+    let ([read_bytes, write_bytes], [reads, writes, others]) = (load.bytes, load.operations);
     let uses = [
-        (bytes[0], read),
-        (bytes[1], write),
-        (bytes[0] + bytes[1], both),
-        (operations[0], least(|of| of.read_operations_per_second)),
-        (operations[1], least(|of| of.write_operations_per_second)),
-        (operations[0] + operations[1] * cost, least(|of| of.operations_per_second)),
+        (read_bytes + write_bytes, least(|of| of.bytes_per_second), Unit::Mib),
+        (read_bytes, least(|of| of.read_bytes_per_second), Unit::Mib),
+        (write_bytes, least(|of| of.write_bytes_per_second), Unit::Mib),
+        (reads + writes * cost + others, least(|of| of.operations_per_second), Unit::Iops),
+        (reads, least(|of| of.read_operations_per_second), Unit::Iops),
+        (writes, least(|of| of.write_operations_per_second), Unit::Iops),
     ];
-    let used = uses.iter().filter_map(|(used, of)| Some(used / (*of)?.max(1) as f64)).reduce(f64::max);
-    let allowed = both.or(read.zip(write).map(|(read, write)| read.saturating_add(write))).or(read).or(write);
-    // Rounded down: never more than is allowed.
-    let tenths = |rate: u64| (u128::from(rate) * 10) >> 20;
-    let allowed = allowed.map(tenths).map(|tenths| format!("{}.{}", tenths / 10, tenths % 10));
-    (allowed.unwrap_or_else(|| "-".to_owned()), used)
+    let uses =
+        uses.into_iter().filter_map(|(used, of, unit)| Some((unit.show(of?), used / of?.max(1) as f64)));
+    // Of equals, as of an idle volume, the first one.
+    uses.reduce(|nearest, other| if other.1 > nearest.1 { other } else { nearest })
+}
+
+#[derive(Clone, Copy)]
+enum Unit {
+    Mib,
+    Iops,
+}
+
+impl Unit {
+    fn show(self, rate: u64) -> String {
+        // Rounded down: never more than is allowed.
+        let tenths = (u128::from(rate) * 10) >> 20;
+        match self {
+            Self::Mib => format!("{}.{} MiB/s", tenths / 10, tenths % 10),
+            Self::Iops => format!("{rate} IOPS"),
+        }
+    }
 }
 
 /// Estimates a percentile from intervals that double. Within an interval, times count as evenly spread over its logarithm.
@@ -225,6 +254,9 @@ const LAST_US: f64 = (1_u64 << 24) as f64;
 mod tests {
     use super::*;
     use api_client::model::{Limits, Timestamp};
+
+    /// The index of LIMIT.
+    const LIMIT: usize = USED - 1;
 
     fn counted(operations: u64, bytes: u64, up_to_us: u64) -> Counted {
         Counted {
@@ -266,7 +298,10 @@ mod tests {
         let words: Vec<&str> = wide.split_whitespace().collect();
         assert_eq!(
             words,
-            ["09:05:00", "100", "0", "0", "64.0", "128.0", "50", "%", "50", "%", "1.00", "7", "1.50", "2.03"]
+            [
+                "09:05:00", "100", "0", "0", "64.0", "128.0", "MiB/s", "50", "%", "50", "%", "1.00", "7",
+                "1.50", "2.03"
+            ]
         );
         assert_eq!(wide.trim_end().len(), ALL_COLUMNS);
         let narrow = text(&before, &now, 2.0, true);
@@ -277,6 +312,25 @@ mod tests {
         );
         let idle = text(&now, &now, 1.0, false);
         assert!(idle.contains("0 %") && idle.trim_end().ends_with('-'), "{idle}");
+    }
+
+    #[test]
+    fn limit_that_acts_is_shown_in_its_unit_and_no_share_of_a_changed_one() {
+        let limit = |before: &Stats, now: &Stats| {
+            let (cells, is_at_limit) = cells(before, now, 1.0);
+            (cells[LIMIT].clone(), cells[USED].clone(), is_at_limit)
+        };
+        let of = |reads: u64, others: u64, iops: u64| {
+            let mut all = stats(counted(reads, reads << 13, 2048));
+            all.other.operations = others;
+            all.limits.total.operations_per_second = Some(iops);
+            all
+        };
+        let at = |limit: &str, used: &str, is_at_limit| (limit.to_owned(), used.to_owned(), is_at_limit);
+        assert_eq!(limit(&of(0, 0, 500), &of(490, 0, 500)), at("500 IOPS", "98 %", true));
+        assert_eq!(limit(&of(0, 0, 500), &of(0, 490, 500)), at("500 IOPS", "98 %", true), "names count too");
+        assert_eq!(limit(&of(0, 0, 500), &of(0, 0, 500)), at("128.0 MiB/s", "0 %", false));
+        assert_eq!(limit(&of(0, 0, 500), &of(490, 0, 1000)), at("changed", "-", false));
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! The benchmark's commands beside a service: the forms of their results, and their targets.
 
-use crate::rig::{Service, plimsoll};
+use crate::rig::{Service, eventually, plimsoll};
 use serde_json::{Value, json};
 use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output, Stdio};
 
 /// One point.
 const SCENARIO: &str = "
@@ -172,6 +173,55 @@ fn run_ends_with_the_verdict_on_its_targets() {
     let (status, said, result, _) = judged("{ iops = 5000 }");
     assert_eq!((status, &result["verdict"]["is_met"]), (Some(3), &json!(false)), "{said}");
     assert!(said.contains("fail: Pages: asked 5,000 IOPS, delivered 5"), "{said}");
+}
+
+#[test]
+fn load_over_a_change_of_the_limits_has_no_share_of_them() {
+    let service = Service::start();
+    service.says(&["pool", "create", "p1", "--level", "plimsoll/custom", "--size", "1TiB"]);
+    let create = ["volume", "create", "v1", "--pool", "p1", "--size", "100GiB", "--allow", "127.0.0.1"];
+    service.says(&[&create[..], &["--limit", "iops=500"]].concat());
+    let target = format!("nfs://{}/v1", service.nfs());
+    let load =
+        ["bench", "load", &target, "--op", "getattr", "--files", "1", "--size", "64k", "--warm-up", "0s"];
+    let steady = service.says(&[&load[..], &["--time", "2s"]].concat());
+    assert!(steady.contains("the limit on all operations 500 IOPS ("), "{steady}");
+    let operations = || service.json(&["volume", "watch", "v1", "--count", "1", "--interval", "100ms"]);
+    let before = operations()["other"]["operations"].as_u64().unwrap();
+    let mut command = service.command(&[&load[..], &["--time", "6s"]].concat());
+    let running = command.stdout(Stdio::piped()).spawn().unwrap();
+    // The layout of one small file takes fewer operations.
+    eventually("the load runs", || operations()["other"]["operations"].as_u64().unwrap() > before + 200);
+    service.says(&["volume", "update", "v1", "--limit", "iops=700"]);
+    let done = running.wait_with_output().unwrap();
+    let said = String::from_utf8(done.stdout).unwrap();
+    let wanted = "Limit: the limits changed while it was measured from all operations 500 IOPS to all operations 700 IOPS: \
+                  no share of them is given.";
+    assert!(said.contains(wanted), "{said}");
+}
+
+#[test]
+fn interrupted_run_is_stopped_and_has_no_verdict() {
+    let service = Service::with_volume("1TiB", &[]);
+    let dir = tempfile::tempdir().unwrap();
+    let (scenario, output) = (dir.path().join("asked.toml"), dir.path().join("run.json"));
+    fs::write(&scenario, format!("{SCENARIO}targets = {{ iops = 1 }}\n")).unwrap();
+    let mut command = service.command(&["bench", "run"]);
+    command.arg(&scenario).args(["--target", &format!("nfs://{}/v1", service.nfs()), "--preset", "quick"]);
+    command.args(["--repetitions", "2", "--time", "3", "--output"]).arg(&output);
+    let mut running = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let told = BufReader::new(running.stderr.take().unwrap());
+    // The second measurement is interrupted.
+    assert!(told.lines().map_while(Result::ok).any(|line| line.contains("1 of 2  Pages: ")));
+    let pid = running.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    let done = running.wait_with_output().unwrap();
+    let said = String::from_utf8(done.stdout).unwrap();
+    assert_eq!(done.status.code(), Some(1), "{said}");
+    assert!(said.contains("No verdict: the run ended before every point was measured (stopped "), "{said}");
+    assert!(!said.contains("Fail") && !said.contains("fail: "), "{said}");
+    let result: Value = serde_json::from_slice(&fs::read(&output).unwrap()).unwrap();
+    assert_eq!(result["verdict"], Value::Null);
 }
 
 #[test]

@@ -50,14 +50,16 @@ pub(super) fn server(volume: Option<&VolumeFacts>, cells: &[&Cell], varying: &[A
         let [ops, read, write] =
             [side.ops as f64, side.read_bytes as f64 / mib, side.write_bytes as f64 / mib]
                 .map(|count| count / seconds_of(side, one));
-        let closest = closest_limit(volume, side, one);
+        let closest = uses(volume, side, one).into_iter().next();
         let waited = side.throttled_ops as f64 / (side.ops as f64).max(1.0);
         let row = vec![
             Value::figure(ops),
             Value::figure(read),
             Value::figure(write),
-            closest.as_ref().map_or(Value::Nothing, |(name, _)| name.as_str().into()),
-            closest.map_or(Value::Nothing, |(_, share)| Value::percent(share)),
+            closest
+                .as_ref()
+                .map_or(Value::Nothing, |one| one.name.trim_start_matches("the limit on ").into()),
+            closest.map_or(Value::Nothing, |one| Value::percent(one.share)),
             throttling(waited, side),
             Value::count(side.connections),
             side.cache_hit_ratio.map_or(Value::Nothing, Value::percent),
@@ -92,30 +94,84 @@ pub struct Used {
     pub iops: f64,
 }
 
-impl Used {
-    /// The name of each limit, and its used share.
-    pub(super) fn shares(self, limits: &Limits) -> impl Iterator<Item = (String, f64)> {
-        let used = move |name: &str, unit: &str| match (name, unit) {
-            ("reads", "MiB/s") => self.read_mib_per_s,
-            ("writes", "MiB/s") => self.write_mib_per_s,
-            (_, "MiB/s") => self.read_mib_per_s + self.write_mib_per_s,
-            ("reads", _) => self.read_iops,
-            ("writes", _) => self.write_iops,
-            _ => self.iops,
-        };
-        words::limits(limits).into_iter().map(move |(name, limit, unit)| {
-            (format!("{name} {} {unit}", Value::figure(limit)), used(name, unit) / limit)
-        })
+/// The use of one limit.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct LimitUse {
+    /// The limit with its figure.
+    pub(super) name: String,
+    /// The rate, as the limit counts it.
+    rate: String,
+    pub(super) share: f64,
+}
+
+impl LimitUse {
+    fn new(name: String, used: f64, limit: f64, unit: &str) -> Self {
+        let rate = format!("{} {unit}", Value::figure(used));
+        Self { name, rate, share: used / limit.max(f64::MIN_POSITIVE) }
+    }
+
+    /// `97 % of the limit on all operations 500 IOPS (485 IOPS)`.
+    pub(super) fn in_words(&self, counted: &str) -> String {
+        let Self { name, rate, share } = self;
+        format!("{:.0}\u{a0}% of {name} ({rate}{counted})", share * 100.0)
     }
 }
 
-/// The limit with the highest use, and its share. The volume's published curve is one of the limits.
-pub(super) fn closest_limit(
-    volume: Option<&VolumeFacts>,
-    side: &ServerSide,
-    one: &Measurement,
-) -> Option<(String, f64)> {
+impl Used {
+    /// The use of each limit, the most used first. The volume's published curve is one of the limits.
+    pub(super) fn uses(self, volume: Option<&VolumeFacts>, limits: &Limits) -> Vec<LimitUse> {
+        let cost = volume.and_then(|volume| volume.write_cost_thousandths).unwrap_or(1000);
+        let one = |(name, limit, unit): (&str, f64, &'static str)| {
+            let used = match (name, unit) {
+                ("reads", "MiB/s") => self.read_mib_per_s,
+                ("writes", "MiB/s") => self.write_mib_per_s,
+                (_, "MiB/s") => self.read_mib_per_s + self.write_mib_per_s,
+                ("reads", _) => self.read_iops,
+                ("writes", _) => self.write_iops,
+                _ => self.iops + self.write_iops * (f64::from(cost) / 1000.0 - 1.0),
+            };
+            let is_weighted = cost != 1000 && unit == "IOPS" && !matches!(name, "reads" | "writes");
+            let weight = if is_weighted {
+                format!(" with each write as {}", Value::figure(f64::from(cost) / 1e3))
+            } else {
+                String::new()
+            };
+            let name = format!("the limit on {name} {} {unit}{weight}", Value::figure(limit));
+            LimitUse::new(name, used, limit, unit)
+        };
+        let curve = volume.and_then(|volume| self.of_curve(volume));
+        let mut uses: Vec<LimitUse> = words::limits(limits).into_iter().map(one).chain(curve).collect();
+        uses.sort_by(|a, b| b.share.total_cmp(&a.share));
+        uses
+    }
+
+    /// The use of the volume's curve at this mix. Blocks of at least the curve's size are limited in bytes, smaller
+    /// blocks in operations.
+    fn of_curve(self, volume: &VolumeFacts) -> Option<LimitUse> {
+        let shape: envelope::Shape = volume.shape.as_ref()?.parse().ok()?;
+        let shaping = envelope::Shaping { shape, scale_thousandths: volume.shape_scale_thousandths? };
+        let mib_per_s = self.read_mib_per_s + self.write_mib_per_s;
+        let reads = if mib_per_s > 0.0 { self.read_mib_per_s / mib_per_s } else { 0.0 };
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of 1000")]
+        let ceiling = shaping.ceiling((reads * 1000.0) as u32);
+        let (mib_max, iops_max) =
+            ((ceiling.bandwidth.0 as f64 / f64::from(1 << 20)).max(1e-6), (ceiling.iops.0 as f64).max(1.0));
+        let (by_bytes, by_ops) = (mib_per_s / mib_max, self.iops / iops_max);
+        // Operations smaller than the curve's count as such.
+        let are_counted = shape.metric() == envelope::Metric::Iops || by_ops > by_bytes * 1.05;
+        let (used, limit, unit) =
+            if are_counted { (self.iops, iops_max, "IOPS") } else { (mib_per_s, mib_max, "MiB/s") };
+        let name = format!("its curve at this mix, {} {unit}", Value::figure(limit));
+        Some(LimitUse { share: by_bytes.max(by_ops), ..LimitUse::new(name, used, limit, unit) })
+    }
+}
+
+/// The use of each limit, the most used first. Empty if the limits changed in the window.
+pub(super) fn uses(volume: Option<&VolumeFacts>, side: &ServerSide, one: &Measurement) -> Vec<LimitUse> {
     use crate::result::Direction::{Read, Write};
+    if side.limits_before.is_some() {
+        return Vec::new();
+    }
     let seconds = seconds_of(side, one);
     let mib = |bytes: u64| bytes as f64 / seconds / f64::from(1 << 20);
     // The server counts operations of all kinds together; their shares are those of the generator.
@@ -126,27 +182,7 @@ pub(super) fn closest_limit(
         write_iops: one.ops(Some(Write)) as f64 / one.seconds,
         iops: side.ops as f64 / seconds,
     };
-    let shares = used.shares(&side.limits);
-    let curve = volume.and_then(|volume| curve_use(volume, side, seconds));
-    shares.chain(curve).max_by(|a, b| a.1.total_cmp(&b.1))
-}
-
-/// The used share of the volume's curve at the mix that the server saw. Blocks of at least the curve's size
-/// are limited in bytes, smaller blocks in operations.
-fn curve_use(volume: &VolumeFacts, side: &ServerSide, seconds: f64) -> Option<(String, f64)> {
-    let shape: envelope::Shape = volume.shape.as_ref()?.parse().ok()?;
-    let shaping = envelope::Shaping { shape, scale_thousandths: volume.shape_scale_thousandths? };
-    let bytes = (side.read_bytes + side.write_bytes) as f64;
-    let read_thousandths = side.read_bytes.saturating_mul(1000) / (side.read_bytes + side.write_bytes).max(1);
-    let ceiling = shaping.ceiling(u32::try_from(read_thousandths).unwrap_or(1000));
-    let by_bytes = bytes / seconds / (ceiling.bandwidth.0 as f64).max(1.0);
-    let by_ops = side.ops as f64 / seconds / (ceiling.iops.0 as f64).max(1.0);
-    let mib = Value::figure(ceiling.bandwidth.0 as f64 / f64::from(1 << 20));
-    let iops = Value::figure(ceiling.iops.0 as f64);
-    // Operations smaller than the curve's count as such.
-    let are_counted = shape.metric() == envelope::Metric::Iops || by_ops > by_bytes * 1.05;
-    let limit = if are_counted { format!("{iops} IOPS") } else { format!("{mib} MiB/s") };
-    Some((format!("its curve at this mix, {limit}"), by_bytes.max(by_ops)))
+    used.uses(volume, &side.limits)
 }
 
 pub(super) fn wire(cells: &[&Cell], varying: &[Axis]) -> Option<Table> {

@@ -3,6 +3,7 @@
 use envelope::Direction;
 
 use super::axes::{self, Axis, Form, Group};
+use super::details::LimitUse;
 use super::facts::Fact;
 use super::table::Value;
 use super::{details, eda, metadata, pairs, words};
@@ -36,7 +37,7 @@ pub(super) fn of_series(run: &Run, series: &Series, cells: &[&Cell]) -> String {
     }
     let mut parts = vec![reached(series, cells)];
     parts.extend(series.rate.map(|rate| format!("{} operations a second requested", Value::figure(rate))));
-    parts.extend(closest_limit(run, cells).map(|(text, _)| text));
+    parts.extend(limit_uses(run, cells).first().map(|closest| closest.in_words(COUNTED)));
     parts.extend(caveats(cells));
     parts.join("; ")
 }
@@ -78,21 +79,16 @@ fn rates(series: &Series, cells: &[&Cell]) -> String {
     if both.is_empty() { "no result".to_owned() } else { both.join(", ") }
 }
 
-/// The limit with the highest use, and its share.
-pub(super) fn closest_limit(run: &Run, cells: &[&Cell]) -> Option<(String, f64)> {
+/// The uses of the limits in the measurement that came closest to one, the most used limit first.
+pub(super) fn limit_uses(run: &Run, cells: &[&Cell]) -> Vec<LimitUse> {
     let measured = cells.iter().flat_map(|cell| &cell.measurements).filter(|one| one.is_valid());
-    let closest =
-        |one: &Measurement| details::closest_limit(run.target.volume.as_ref(), one.server.as_ref()?, one);
-    let (name, share) = measured.filter_map(closest).max_by(|a, b| a.1.total_cmp(&b.1))?;
-    Some((use_of(&name, share), share))
+    let uses = |one: &Measurement| Some(details::uses(run.target.volume.as_ref(), one.server.as_ref()?, one));
+    let all = measured.filter_map(uses).filter(|uses| !uses.is_empty());
+    all.max_by(|a, b| a[0].share.total_cmp(&b[0].share)).unwrap_or_default()
 }
 
-/// A used share of a limit in words.
-pub(super) fn use_of(name: &str, share: f64) -> String {
-    let percent = format!("{:.0}\u{a0}%", share * 100.0);
-    let is_curve = name.starts_with("its curve");
-    if is_curve { format!("{percent} of {name}") } else { format!("{percent} of the limit on {name}") }
-}
+/// The counter behind the rates of [`limit_uses`]: other tables have the medians of the repetitions.
+pub(super) const COUNTED: &str = " in the measurement that came closest, as the service counts";
 
 fn caveats(cells: &[&Cell]) -> Vec<String> {
     let void = cells.iter().filter(|cell| !cell.has_result()).count();

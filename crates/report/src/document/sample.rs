@@ -209,6 +209,7 @@ impl Sample {
 
     fn server(&self, point: &Point, reads: u64, writes: u64) -> ServerSide {
         ServerSide {
+            limits_before: None,
             seconds: f64::from(self.seconds),
             connections: u64::try_from(point.clients * point.connections).unwrap(),
             ops: reads + writes,

@@ -55,7 +55,7 @@ pub(super) fn limits(limits: &Limits) -> Vec<(&'static str, f64, &'static str)> 
         ("reads and writes", mib(limits.bytes_per_s), "MiB/s"),
         ("reads", mib(limits.read_bytes_per_s), "MiB/s"),
         ("writes", mib(limits.write_bytes_per_s), "MiB/s"),
-        ("reads and writes", iops(limits.iops), "IOPS"),
+        ("all operations", iops(limits.iops), "IOPS"),
         ("reads", iops(limits.read_iops), "IOPS"),
         ("writes", iops(limits.write_iops), "IOPS"),
     ]

@@ -136,6 +136,9 @@ pub struct VolumeFacts {
     /// Scale of `shape` in thousandths.
     pub shape_scale_thousandths: Option<u32>,
     pub limits: Limits,
+    /// The weight of a WRITE in the limit on all operations, if it is not that of a READ.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_cost_thousandths: Option<u32>,
     /// The limits of each client.
     #[serde(default)]
     pub client_limits: Limits,
@@ -389,6 +392,9 @@ pub struct ServerSide {
     pub cache_hit_ratio: Option<f64>,
     /// The limits in force at the window's end.
     pub limits: Limits,
+    /// The limits at the window's start, if they were others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits_before: Option<Limits>,
 }
 
 /// A reason to doubt figures.
