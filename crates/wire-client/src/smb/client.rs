@@ -64,7 +64,8 @@ impl Smb {
         if reply.header.status == NtStatus::END_OF_FILE {
             return Ok(Chunk { data: &[], eof: true });
         }
-        let data = reply.succeeded(|| format!("READ of {file:?}"))?.body::<ReadResponse<&[u8]>>()?.data;
+        let data =
+            reply.succeeded(|| format!("READ of {}", shown(file)))?.body::<ReadResponse<&[u8]>>()?.data;
         if data.len() > count as usize {
             return Err(Error::Protocol(format!("READ of {count} sends {} bytes", data.len())));
         }
@@ -86,7 +87,7 @@ impl Smb {
         let body = requests::write(file_id, offset, data.len(), flags);
         let moved = u32::try_from(data.len()).unwrap_or(u32::MAX);
         let reply = self.session.call(Command::WRITE, moved, &body, Some(data))?;
-        let count = reply.succeeded(|| format!("WRITE of {file:?}"))?.body::<WriteResponse>()?.count;
+        let count = reply.succeeded(|| format!("WRITE of {}", shown(file)))?.body::<WriteResponse>()?.count;
         if count == 0 || count > moved {
             return Err(Error::Protocol(format!("WRITE of {moved} bytes: {count}")));
         }
@@ -96,7 +97,7 @@ impl Smb {
     /// FLUSH. SMB has no write verifier.
     pub(crate) fn commit(&mut self, file: &Handle) -> Result<WriteVerf, Error> {
         let file_id = self.file_id(file)?;
-        self.call(Command::FLUSH, &requests::flush(file_id), &format!("{file:?}"))?;
+        self.call(Command::FLUSH, &requests::flush(file_id), &shown(file))?;
         Ok(WriteVerf::default())
     }
 
@@ -128,7 +129,7 @@ impl Smb {
                 NtStatus::SUCCESS => return Ok(()),
                 NtStatus::DIRECTORY_NOT_EMPTY if Instant::now() < until => thread::sleep(CLOSE_POLL),
                 status => {
-                    let doing = format!("SET_INFO of {object:?}");
+                    let doing = format!("SET_INFO of {}", shown(&object));
                     return Err(Error::Refused { doing, status: format!("{status:?}") });
                 }
             }
@@ -145,7 +146,7 @@ impl Smb {
             if reply.header.status == NtStatus::NO_MORE_FILES {
                 break;
             }
-            let page = reply.succeeded(|| format!("QUERY_DIRECTORY of {dir:?}"))?;
+            let page = reply.succeeded(|| format!("QUERY_DIRECTORY of {}", shown(dir)))?;
             for entry in chain::entries(8, page.body::<OutputResponse<&[u8]>>()?.output) {
                 entries.push(parse_entry(dir, entry?)?);
             }
@@ -183,7 +184,7 @@ impl Smb {
     fn open(&mut self, object: &Handle, mode: OpenMode) -> Result<(FileId, Attributes), Error> {
         let path = object.path()?;
         let reply = self.session.call(Command::CREATE, 0, &mode.request(Utf16::new(&path)?), None)?;
-        let reply = reply.succeeded(|| format!("CREATE of {object:?}"))?;
+        let reply = reply.succeeded(|| format!("CREATE of {}", shown(object)))?;
         let ok: CreateResponse<'_> = reply.body()?;
         let is_directory = ok.file_attributes.contains(FileAttributes::DIRECTORY);
         Ok((ok.file_id, Attributes { is_directory, size: ok.end_of_file, used: ok.allocation_size }))
@@ -215,6 +216,14 @@ impl Smb {
     }
 }
 
+/// The path from the root of the share, for people.
+fn shown(object: &Handle) -> String {
+    match object.0.as_slice() {
+        b"" => "the root of the share".to_owned(),
+        path => format!("{:?}", String::from_utf8_lossy(path).replace('\\', "/")),
+    }
+}
+
 fn join(dir: &Handle, name: &str) -> Handle {
     let between: &[u8] = if dir.0.is_empty() { b"" } else { b"\\" };
     Handle([&dir.0, between, name.as_bytes()].concat())
@@ -231,4 +240,16 @@ fn parse_entry(dir: &Handle, entry: &[u8]) -> Result<DirEntry, Malformed> {
     let name = Utf16::new(r.bytes(length as usize)?)?.to_wtf8();
     let handle = str::from_utf8(&name).ok().map(|name| join(dir, name));
     Ok(DirEntry { name, attributes: Some(Attributes { is_directory, size, used }), handle })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_are_shown_by_their_names() {
+        let root = Handle(Vec::new());
+        assert_eq!(shown(&root), "the root of the share");
+        assert_eq!(shown(&join(&join(&root, "plimsoll-bench"), "é")), "\"plimsoll-bench/é\"");
+    }
 }
