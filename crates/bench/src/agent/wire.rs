@@ -67,7 +67,11 @@ impl Wire {
         bytes[..4].copy_from_slice(&mark.to_be_bytes());
         // Several threads send; messages must not interleave.
         let _alone = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
-        (&self.stream).write_all(&bytes).map_err(|wrong| Unsent::Lost(why(&wrong)))
+        (&self.stream).write_all(&bytes).map_err(|wrong| {
+            // A part may be sent: the other side would take the next message for the rest of this one.
+            self.close();
+            Unsent::Lost(why(&wrong))
+        })
     }
 
     pub(super) fn receive<M: DeserializeOwned>(&self, bounds: Bounds) -> Result<(M, u64), String> {
@@ -154,6 +158,19 @@ mod tests {
         let (message, at) = wire.receive::<Vec<String>>(HANDSHAKE).unwrap();
         assert_eq!(message, ["é"]);
         assert!(wire.now() - at < 5_000_000_000);
+    }
+
+    #[test]
+    fn message_that_is_sent_in_part_closes_the_connection() {
+        let (wire, mut far) = pair();
+        wire.stream.set_write_timeout(Some(Duration::from_millis(10))).unwrap();
+        // More than the buffers of both sides.
+        let long = "x".repeat(32 << 20);
+        assert!(matches!(wire.send(&long), Err(Unsent::Lost(_))));
+        assert!(wire.is_closed() && matches!(wire.send(&"short"), Err(Unsent::Lost(_))));
+        let mut received = Vec::new();
+        far.read_to_end(&mut received).unwrap();
+        assert!(received.len() < long.len(), "the connection ends inside the message");
     }
 
     #[test]
