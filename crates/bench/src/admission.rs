@@ -1,6 +1,7 @@
 //! The first connection to a target, and the cause if the target refuses it.
 
 use crate::error::Error;
+use nfs_wire::v4::Status;
 use wire_client::{Client, Identity, Protection, Target, Version};
 
 /// # Errors
@@ -11,16 +12,27 @@ pub(crate) fn mount(target: &Target, identity: &Identity) -> Result<Client, Erro
 
 /// Servers give one status for several causes: only a second try tells them apart.
 fn cause(wrong: Error, target: &Target, identity: &Identity) -> Error {
-    if !wrong.is_denied() {
+    if !wrong.is_denied() && !is_absent(&wrong, target.version) {
         return wrong;
     }
     let other = |version| Target { version, ..target.clone() };
     let is_admitted = |version: &Version| Client::mount(&other(*version), identity).is_ok();
-    match target.version {
-        Version::V3 => match [Version::V42, Version::V41].into_iter().find(is_admitted) {
+    let (export, own) = (&target.export, target.version);
+    let others = [Version::V42, Version::V41, Version::V3].into_iter().filter(|version| *version != own);
+    match own {
+        Version::V3 | Version::V41 | Version::V42 => match others.clone().find(is_admitted) {
             Some(version) => {
-                let (export, better) = (&target.export, other(version));
-                Error::Plan(format!("{export} is not served over NFSv3, but over {version}: write {better}"))
+                let better = other(version);
+                Error::Plan(format!("{export} is not served over {own}, but over {version}: write {better}"))
+            }
+            None if is_absent(&wrong, own) => {
+                let tried: Vec<String> = others.map(|version| version.to_string()).collect();
+                Error::Plan(format!(
+                    "{export} is served over neither {own} ({wrong}) nor {}: check the path, the versions that the server \
+                     serves, and whether it admits this address (of a Plimsoll volume: plimsoll volume show VOLUME, \
+                     plimsoll volume access list VOLUME)",
+                    tried.join(" nor ")
+                ))
             }
             None => wrong,
         },
@@ -35,6 +47,13 @@ fn cause(wrong: Error, target: &Target, identity: &Identity) -> Error {
                  user (of a Plimsoll volume: plimsoll volume access list VOLUME)"
             ))
         }
-        Version::V41 | Version::V42 | Version::Smb(_) => wrong,
+        Version::Smb(_) => wrong,
     }
+}
+
+/// Whether the server does not show the export over this version. NFSv4 hides what it does not serve: it is not in the
+/// server's tree.
+fn is_absent(wrong: &Error, version: Version) -> bool {
+    let absent = [Status::NOENT, Status::MINOR_VERS_MISMATCH].map(|status| format!("{status:?}"));
+    version.minor().is_some() && matches!(wrong, Error::Refused { status, .. } if absent.contains(status))
 }
