@@ -17,6 +17,7 @@ use control::{Actor, ChangeContext, NewPool, NewVolume, Protocols, VolumeChange}
 use envelope::Bytes;
 use envelope::parse_duration;
 use indicatif::{ProgressBar, ProgressStyle};
+use report::document::LIMIT_REACHED;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -147,7 +148,8 @@ fn measure(host: &Host, time: Duration) -> anyhow::Result<()> {
     let meter = Meter::new();
     let report = hold(host, &meter)?;
     meter.end();
-    print_held(&report);
+    println!("\nA volume at {HELD_LEVEL}, read over one mount while it is resized:\n");
+    print!("{}", held_in_words(&held(&report)));
     Ok(())
 }
 
@@ -245,22 +247,60 @@ impl Meter {
     }
 }
 
-/// Prints the promises of the level beside the delivered figures.
-fn print_held(report: &Report) {
-    println!("\nA volume at {HELD_LEVEL}, read over one mount while it is resized:\n");
-    println!("{:<28}{:>12}{:>14}", "", "limit MiB/s", "delivered");
-    // The second in which the size changes has some of both.
+/// A size of the held volume, with its limit and what was delivered, in MiB/s.
+struct Held {
+    size: Bytes,
+    limit: f64,
+    delivered: f64,
+}
+
+impl Held {
+    /// A volume that did not reach its limit has not shown that it keeps to it.
+    fn seen(&self) -> &'static str {
+        match self.delivered / self.limit {
+            share if share < LIMIT_REACHED => "not reached",
+            share if share > 2.0 - LIMIT_REACHED => "exceeded",
+            _ => "reached",
+        }
+    }
+}
+
+/// Each size with its seconds. The second in which the size changes has some of both.
+fn held(report: &Report) -> Vec<Held> {
     let seconds = [0..HELD_S - 1, HELD_S + 1..2 * HELD_S];
-    for (size, seconds) in HELD_SIZES.into_iter().zip(seconds) {
-        let limit = 128.0 * (size.0 >> 40) as f64;
-        let length = seconds.len() as f64;
+    let one = |(size, seconds): (Bytes, std::ops::Range<usize>)| {
         let bytes: u64 =
             report.series.iter().skip(seconds.start).take(seconds.len()).map(|second| second.bytes).sum();
-        println!("{:<28}{limit:>12.1}{:>14.1}", size.to_string(), bytes as f64 / length / f64::from(1 << 20));
+        let delivered = bytes as f64 / seconds.len() as f64 / f64::from(1 << 20);
+        Held { size, limit: 128.0 * (size.0 >> 40) as f64, delivered }
+    };
+    HELD_SIZES.into_iter().zip(seconds).map(one).collect()
+}
+
+/// The promises of the level beside the delivered figures, and the conclusion.
+fn held_in_words(all: &[Held]) -> String {
+    let mut text = format!("{:<28}{:>12}{:>14}{:>14}\n", "", "limit MiB/s", "delivered", "limit");
+    for one in all {
+        let Held { size, limit, delivered } = one;
+        let seen = one.seen();
+        text.push_str(&format!("{:<28}{limit:>12.1}{delivered:>14.1}{seen:>14}\n", size.to_string()));
     }
-    println!(
-        "\nShown: the service stores what it acknowledges, and a volume keeps to the limit of its level and size."
-    );
+    let of = |seen: &str| {
+        let some = all.iter().filter(|one| one.seen() == seen);
+        some.map(|one| format!("{} at {:.1} MiB/s", one.size, one.delivered)).collect::<Vec<_>>().join(", ")
+    };
+    let [reached, missed, exceeded] = ["reached", "not reached", "exceeded"].map(of);
+    text.push_str("\nShown: the service stores what it acknowledges.\n");
+    for (which, what) in [
+        (reached, "Shown: the volume reaches the limit of its level and size, and keeps to it: "),
+        (missed, "Not shown: the volume did not reach its limit, because this machine delivered less: "),
+        (exceeded, "Wrong: the volume exceeded its limit: "),
+    ] {
+        if !which.is_empty() {
+            text.push_str(&format!("{what}{which}.\n"));
+        }
+    }
+    text
 }
 
 fn print_table(rows: &[Row]) {
@@ -276,4 +316,29 @@ fn print_table(rows: &[Row]) {
         "\nEvery byte that was written was read back and its checksum compared.\n\
          Client and server share this machine's processors: these are not the figures of a volume.\n"
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(delivered: [f64; 2]) -> String {
+        let one =
+            |(size, delivered): (Bytes, f64)| Held { size, limit: 128.0 * (size.0 >> 40) as f64, delivered };
+        held_in_words(&HELD_SIZES.into_iter().zip(delivered).map(one).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn limit_is_shown_only_where_it_was_reached() {
+        let both = said([127.9, 256.1]);
+        assert!(both.contains("and keeps to it: 1 TiB at 127.9 MiB/s, 2 TiB at 256.1 MiB/s.\n"), "{both}");
+        assert!(!both.contains("Not shown") && !both.contains("Wrong"), "{both}");
+        let slow = said([127.9, 140.0]);
+        assert!(slow.contains("and keeps to it: 1 TiB at 127.9 MiB/s.\n"), "{slow}");
+        assert!(slow.contains("because this machine delivered less: 2 TiB at 140.0 MiB/s.\n"), "{slow}");
+        assert!(slow.contains("140.0   not reached\n"), "{slow}");
+        assert!(
+            said([300.0, 256.0]).contains("Wrong: the volume exceeded its limit: 1 TiB at 300.0 MiB/s.\n")
+        );
+    }
 }

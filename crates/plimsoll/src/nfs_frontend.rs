@@ -247,7 +247,9 @@ pub(crate) fn run_until_told(announce: impl FnOnce(), tasks: impl IntoIterator<I
 fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address).map_err(|error| match error.kind() {
         ErrorKind::AddrInUse => anyhow!(
-            "cannot listen on {address}: the port is in use; is another NFS server running? Choose another port with --listen"
+            "cannot listen on {address}: the port is in use. If the installed plimsoll service runs there, stop it (systemctl \
+             stop plimsoll), or choose another port with --listen, like {} for any free one",
+            SocketAddr::new(address.ip(), 0)
         ),
         ErrorKind::AddrNotAvailable => anyhow!(
             "cannot listen on {address}: this machine does not have the address; choose one of its own with --listen"

@@ -240,6 +240,36 @@ fn volume_over_another_version_is_refused_with_that_version() {
             "{said}"
         );
     }
+    let create = ["volume", "create", "v2", "--pool", "p1", "--size", "100GiB", "--allow", "127.0.0.1"];
+    service.says(&[&create[..], &["--protocols", "nfsv3"]].concat());
+    let v2 = format!("nfs://{}/v2", service.nfs());
+    for version in ["4.1", "4.2"] {
+        let said = service.refuses(&["bench", "load", &format!("{v2}?version={version}"), "--op", "null"]);
+        assert!(
+            said.contains(&format!("not served over NFSv{version}, but over NFSv3: write {v2}\n")),
+            "{said}"
+        );
+        let absent = format!("nfs://{}/v3?version={version}", service.nfs());
+        let said = service.refuses(&["bench", "load", &absent, "--op", "null"]);
+        assert!(said.contains(&format!("/v3 is served over neither NFSv{version} (OP_LOOKUP of ")), "{said}");
+        assert!(said.contains("NFS4ERR_NOENT") && said.contains("plimsoll volume access list"), "{said}");
+    }
+}
+
+#[test]
+fn port_of_another_service_is_named_with_the_remedies() {
+    let service = Service::start();
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = plimsoll(None);
+    command
+        .args(["demo", "--once", "--listen", &service.nfs().to_string(), "--data"])
+        .arg(dir.path().join("d"));
+    let refused = command.output().unwrap();
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(!refused.status.success() && said.contains("the port is in use"), "{said}");
+    let remedies =
+        "stop it (systemctl stop plimsoll), or choose another port with --listen, like 127.0.0.1:0";
+    assert!(said.contains(remedies), "{said}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::{highlights, words};
 use crate::result::{Cell, Limits, Run, VolumeFacts};
 
 /// From this share on, a limit counts as reached: it admits in steps, and a window cuts them.
-const REACHED: f64 = 0.95;
+pub const LIMIT_REACHED: f64 = 0.95;
 
 /// `sections` are those of the series, in order.
 pub(super) fn of_run(run: &Run, sections: &[Section]) -> Lead {
@@ -61,7 +61,7 @@ pub fn limits_changed(limits: &[Limits]) -> String {
 }
 
 fn limit_in_words(volume: &VolumeFacts, uses: &[LimitUse], counted: &str) -> String {
-    let reached = uses.iter().filter(|one| one.share >= REACHED);
+    let reached = uses.iter().filter(|one| one.share >= LIMIT_REACHED);
     let reached: Vec<String> = reached.map(|one| one.in_words(counted)).collect();
     match (reached.as_slice(), uses.first()) {
         ([one], _) => format!("Limit reached: {one}."),
