@@ -7,11 +7,11 @@ use std::sync::atomic::AtomicBool;
 use bench::agent::{Remote, Token};
 use bench::engine::{self, Caller, Engine};
 use bench::observer::Observer;
-use bench::run::{Arm, GeneratorGroup, RunRequest, Thoroughness};
+use bench::run::{Arm, GeneratorGroup, RunRequest, Thoroughness, working_set_min};
 use clap::{Args, ValueEnum};
 use envelope::{Bytes, parse_size};
 use report::result::{Measurement, Run};
-use report::scenario::{Preset, Scenario, Series, Work};
+use report::scenario::{Preset, Scenario};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::progress::Screen;
@@ -177,20 +177,11 @@ fn measured_on(
     Ok(runs)
 }
 
-/// The least bytes of a data file.
-const FILE_MIN: u64 = 1 << 20;
-
-/// Refuses a working set with less than a block for each job, or less than a file: more would be used.
+/// Refuses a working set with less than the least file for each job: more would be used.
 fn check_working_set(scenario: &Scenario, given: Option<u64>) -> anyhow::Result<()> {
-    let has_files = |series: &&Series| series.work == Work::Transfers;
-    let least = |series: &Series| {
-        let block = series.blocks.iter().copied().max().unwrap_or(0);
-        FILE_MIN.max(series.jobs_max() as u64 * block)
-    };
-    let least = scenario.series.iter().filter(has_files).map(least).max();
-    match given.zip(least) {
+    match given.zip(working_set_min(scenario)) {
         Some((given, least)) if given < least => Err(usage(format!(
-            "--working-set is {}; allowed: {} or more: a block for each job, and at least 1 MiB",
+            "--working-set is {}; allowed: {} or more: a file for each job, of a block and at least 1 MiB",
             envelope::size(Bytes(given)),
             envelope::size(Bytes(least))
         ))),
@@ -243,4 +234,24 @@ fn interrupted() -> anyhow::Result<Arc<AtomicBool>> {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
     Ok(stop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn working_set_has_the_least_file_of_each_job() {
+        let scenario = |blocks: &str| {
+            let text = format!(
+                "name = \"a\"\ntitle = \"A\"\n[[series]]\nname = \"one\"\njobs = 4\nclients = [2]\ndepths = [1]\n\
+                 blocks = [{blocks}]\n"
+            );
+            text.parse::<Scenario>().unwrap()
+        };
+        let small = scenario("\"8k\"");
+        assert!(check_working_set(&small, Some(8 << 20)).is_ok() && check_working_set(&small, None).is_ok());
+        let error = check_working_set(&small, Some((8 << 20) - 1)).unwrap_err().to_string();
+        assert!(error.contains("allowed: 8 MiB or more: a file for each job"), "{error}");
+    }
 }
