@@ -60,7 +60,7 @@ fn set_runs_at_its_rate_with_its_mix() {
     let target = target(Fault::None);
     let mut told = Vec::new();
     let job = job(1);
-    let mut prepared = Prepared::new(&target, &identity(), &job, &mut |done| told.push(done)).unwrap();
+    let mut prepared = Prepared::new(&target, &identity(), &job, &mut |done| told.push(done.done)).unwrap();
     assert!(told.is_sorted() && told.iter().all(|done| (0.0..=1.0).contains(done)), "{told:?}");
     let part = within_tries(|| {
         let part = measure(&mut prepared, 4).unwrap();

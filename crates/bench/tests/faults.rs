@@ -169,9 +169,15 @@ fn refused_calls_are_counted() {
 fn second_run_uses_the_files_of_the_first_unless_they_are_wrong() {
     let first = plan(Fault::None, Op::Write);
     let layout = |plan: &Plan| {
-        let mut made = 0;
-        load::run(plan, &mut |progress| made += u32::from(matches!(progress, load::Progress::Layout(_))))
-            .unwrap();
+        let (mut made, mut last) = (0, None);
+        load::run(plan, &mut |progress| {
+            if let load::Progress::Layout(layout) = progress {
+                (made, last) = (layout.written, Some((layout.whole, layout.files, layout.done)));
+            }
+        })
+        .unwrap();
+        let files = plan.files as u64;
+        assert_eq!(last, Some((files, files, 1.0)));
         made
     };
     assert!(layout(&first) > 0);

@@ -82,7 +82,7 @@ fn files_are_made_once_whole_and_removed() {
     assert!(facts.generator.starts_with("fio-") && facts.mount.is_some() && facts.free_bytes.is_some());
 
     let mut shares = Vec::new();
-    engine.prepare(&job(), &mut |share| shares.push(share)).unwrap();
+    engine.prepare(&job(), &mut |share| shares.push(share.done)).unwrap();
     assert_eq!(shares.last(), Some(&1.0));
     let files = directory.path().join("plimsoll-bench");
     let inode = |name: &str| std::fs::metadata(files.join(name)).map(|found| found.ino()).unwrap();

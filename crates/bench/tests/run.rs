@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bench::Error;
-use bench::engine::{Control, Engine, Job, moment};
+use bench::engine::{Control, Engine, Job, LayoutProgress, moment};
 use bench::observer::{Observer, Sample};
 use bench::run::{
     Arm, GeneratorGroup, Measured, Phase, Progress, ProgressListener, RunRequest, Thoroughness,
@@ -61,8 +61,8 @@ impl Engine for Fake {
         Ok(TargetFacts { target: "fake".to_owned(), free_bytes: Some(1 << 40), ..TargetFacts::default() })
     }
 
-    fn prepare(&mut self, job: &Job, progress: &mut dyn FnMut(f64)) -> Result<(), Error> {
-        progress(1.0);
+    fn prepare(&mut self, job: &Job, progress: &mut dyn FnMut(LayoutProgress)) -> Result<(), Error> {
+        progress(LayoutProgress { done: 1.0, ..LayoutProgress::default() });
         self.jobs.lock().unwrap().push(job.clone());
         self.job = Some(job.clone());
         Ok(())

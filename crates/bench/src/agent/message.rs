@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::job::Caller;
 use crate::job::Control;
-use crate::job::Job;
+use crate::job::{Job, LayoutProgress};
 
 /// Messages until both sides are authenticated.
 #[derive(Debug, Serialize, Deserialize)]
@@ -84,9 +84,7 @@ pub(super) enum AgentMessage {
     Facts {
         facts: Box<TargetFacts>,
     },
-    Progress {
-        done: f64,
-    },
+    Progress(LayoutProgress),
     Prepared,
     /// Progress since the last report: second after the beginning, operations, bytes.
     Live {

@@ -13,8 +13,8 @@ use super::token::Token;
 use crate::engine::interface::Engine;
 use crate::error::Error;
 use crate::job::Caller;
-use crate::job::Job;
 use crate::job::{Control, SECONDS_MAX};
+use crate::job::{Job, LayoutProgress};
 
 /// A waiting thread checks for a window and for a stop at this interval.
 const POLL: Duration = Duration::from_millis(20);
@@ -68,11 +68,15 @@ impl Remote {
     }
 
     /// Passes progress to `progress`. Waits without a limit if `within` is `None`.
-    fn answer(&self, within: Option<Duration>, progress: &mut dyn FnMut(f64)) -> Result<AgentMessage, Error> {
+    fn answer(
+        &self,
+        within: Option<Duration>,
+        progress: &mut dyn FnMut(LayoutProgress),
+    ) -> Result<AgentMessage, Error> {
         let begun = Instant::now();
         loop {
             match self.link.next(POLL)? {
-                Some(AgentMessage::Progress { done }) => progress(done),
+                Some(AgentMessage::Progress(done)) => progress(done),
                 // Messages of the last load that arrive late.
                 Some(AgentMessage::Live { .. }) => {}
                 Some(AgentMessage::Failed { why }) => return Err(self.link.failed(why)),
@@ -164,7 +168,7 @@ impl Engine for Remote {
         self.machine.clone()
     }
 
-    fn prepare(&mut self, job: &Job, progress: &mut dyn FnMut(f64)) -> Result<(), Error> {
+    fn prepare(&mut self, job: &Job, progress: &mut dyn FnMut(LayoutProgress)) -> Result<(), Error> {
         self.link.send(&Request::Prepare { job: Box::new(job.clone()) })?;
         match self.answer(None, progress)? {
             AgentMessage::Prepared => Ok(()),

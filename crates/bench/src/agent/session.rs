@@ -12,8 +12,8 @@ use super::wire::{MESSAGE, Unsent, Wire};
 use crate::engine::interface::Engine;
 use crate::error::Error;
 use crate::job::Caller;
-use crate::job::Job;
 use crate::job::{Control, SECONDS_MAX};
+use crate::job::{Job, LayoutProgress};
 
 pub type MakeEngine = Box<dyn Fn(&str, &Caller) -> Result<Box<dyn Engine>, Error> + Send + Sync>;
 
@@ -172,13 +172,13 @@ impl<'a> Session<'a> {
     }
 
     /// Rate-limits reports about the layout.
-    fn progress(&self) -> impl FnMut(f64) {
+    fn progress(&self) -> impl FnMut(LayoutProgress) {
         let mut reported: Option<Instant> = None;
         move |done| {
             if reported.is_none_or(|reported| reported.elapsed() >= PROGRESS_EVERY) {
                 reported = Some(Instant::now());
                 // The receiving thread reports any error.
-                _ = self.wire.send(&AgentMessage::Progress { done });
+                _ = self.wire.send(&AgentMessage::Progress(done));
             }
         }
     }

@@ -19,6 +19,7 @@ use super::mix::{PROCESSES, Role, role_of};
 use super::population::{Name, Population, SPARE};
 use super::process::UNIT;
 use crate::error::Error;
+use crate::job::LayoutProgress;
 use crate::pattern::{self, FileOffset, Payload};
 use wire_client::Target;
 use wire_client::{Client, DirEntry, Handle, Identity, TransferLimits};
@@ -72,7 +73,7 @@ impl Layout<'_> {
     /// limits.
     pub(super) fn set(
         &self,
-        progress: &mut dyn FnMut(f64),
+        progress: &mut dyn FnMut(LayoutProgress),
     ) -> Result<(Vec<Population>, TransferLimits), Error> {
         let mut client = Client::mount(self.target, self.identity)?;
         let info = client.limits()?;
@@ -91,7 +92,10 @@ impl Layout<'_> {
         };
         let (done, all) = (AtomicU64::new(0), all_dirs.iter().map(cost).sum::<u64>());
         let transfer = usize::try_from(info.write_max.min(WRITE_MAX)).unwrap_or(0).max(UNIT) / UNIT * UNIT;
-        let mut tell = || progress(done.load(Ordering::Relaxed) as f64 / all.max(1) as f64);
+        let mut tell = || {
+            let done = done.load(Ordering::Relaxed) as f64 / all.max(1) as f64;
+            progress(LayoutProgress::share(done));
+        };
         let filled = self.in_parallel(&directories, &mut tell, |client, &(dirs, at)| {
             let seed = self.seed ^ dirs.number(at).rotate_left(32);
             let filler =

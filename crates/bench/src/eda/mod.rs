@@ -40,7 +40,7 @@ use crate::driver::connection::Connection;
 use crate::driver::counters::{Clock, OpCounters, SECOND_NS};
 use crate::error::Error;
 use crate::job::Control;
-use crate::job::Job;
+use crate::job::{Job, LayoutProgress};
 use wire_client::nfs4::lease::LeaseKeeper;
 use wire_client::{Identity, TransferLimits};
 use wire_client::{Target, Version};
@@ -69,7 +69,7 @@ impl Prepared {
         target: &Target,
         identity: &Identity,
         job: &Job,
-        progress: &mut dyn FnMut(f64),
+        progress: &mut dyn FnMut(LayoutProgress),
     ) -> Result<Self, Error> {
         check(job)?;
         let sets: Vec<u32> = (0..job.job_sets).filter(|&set| client_of(set, job).is_some()).collect();

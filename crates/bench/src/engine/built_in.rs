@@ -12,7 +12,7 @@ use crate::eda;
 use crate::error::Error;
 use crate::job::Caller;
 use crate::job::Control;
-use crate::job::Job;
+use crate::job::{Job, LayoutProgress};
 use crate::load::{self, BlockOrder, FileSet, Kind, LaidOut, Op, Placement, Plan, Prepared};
 use crate::machine::{UsageSampler, co_located};
 use wire_client::Identity;
@@ -162,7 +162,7 @@ impl Engine for BuiltIn {
         self.look().map_err(|wrong| wrong.at(&self.target.to_string()))
     }
 
-    fn prepare(&mut self, job: &Job, progress: &mut dyn FnMut(f64)) -> Result<(), Error> {
+    fn prepare(&mut self, job: &Job, progress: &mut dyn FnMut(LayoutProgress)) -> Result<(), Error> {
         // Closes the old connections first, so that the server counts only those in use.
         self.prepared = None;
         let warmed = self.warmed.take();

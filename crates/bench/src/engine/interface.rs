@@ -4,7 +4,7 @@ use report::result::{Machine, Part, TargetFacts};
 
 use crate::error::Error;
 use crate::job::Control;
-use crate::job::Job;
+use crate::job::{Job, LayoutProgress};
 use crate::machine::machine_facts;
 
 pub trait Engine: Send {
@@ -18,11 +18,11 @@ pub trait Engine: Send {
     }
 
     /// Creates the missing files of the job's own clients, verifies a sample of the existing ones, and
-    /// connects. `progress` receives the share done.
+    /// connects. `progress` receives the files done.
     ///
     /// # Errors
     /// The job is impossible.
-    fn prepare(&mut self, job: &Job, progress: &mut dyn FnMut(f64)) -> Result<(), Error>;
+    fn prepare(&mut self, job: &Job, progress: &mut dyn FnMut(LayoutProgress)) -> Result<(), Error>;
 
     /// Runs the prepared job from `control`'s beginning to the window's end, and until every call is answered.
     ///

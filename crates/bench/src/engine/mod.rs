@@ -13,7 +13,7 @@ use report::result::MountFacts;
 use std::net::IpAddr;
 use wire_client::Target;
 
-pub use crate::job::{Caller, Control, Job, Metadata, SECONDS_MAX, moment};
+pub use crate::job::{Caller, Control, Job, LayoutProgress, Metadata, SECONDS_MAX, moment};
 pub use built_in::{BuiltIn, COMMIT_EVERY};
 pub use interface::Engine;
 pub use path::Path;

@@ -2,12 +2,14 @@
 
 mod caller;
 mod control;
+mod layout_progress;
 
 use report::scenario::{Cache, MetadataOperation, Pattern, Protocol, Stability, Work};
 use serde::{Deserialize, Serialize};
 
 pub use caller::Caller;
 pub use control::{Control, SECONDS_MAX, moment};
+pub use layout_progress::LayoutProgress;
 
 /// A load, and one generator's share of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -11,6 +11,7 @@ use report::units;
 use super::identity;
 use super::plan::{Kind, Plan};
 use crate::error::Error;
+use crate::job::LayoutProgress;
 use crate::pattern::{self, FileOffset, Payload, Random};
 use wire_client::Version;
 use wire_client::{Client, Handle};
@@ -49,6 +50,33 @@ pub(super) fn entry_name(index: u64) -> [u8; 7] {
     name
 }
 
+/// The index of a name that [`entry_name`] gives; other spellings of the same number are other files.
+fn entry_index(name: &[u8]) -> Option<usize> {
+    let digits = str::from_utf8(name).ok()?.strip_prefix('f')?;
+    let index = digits.parse::<usize>().ok()?;
+    (entry_name(index as u64)[..] == *name).then_some(index)
+}
+
+/// Counts data files while several connections make them.
+#[derive(Debug, Default)]
+struct Done {
+    /// Files of earlier runs that are right.
+    reused: AtomicU64,
+    made: AtomicU64,
+    /// In bytes.
+    written: AtomicU64,
+}
+
+impl Done {
+    fn progress(&self, files: u64, size: u64) -> LayoutProgress {
+        let [reused, made, written] =
+            [&self.reused, &self.made, &self.written].map(|count| count.load(Ordering::Relaxed));
+        let bytes = (reused * size + written) as f64;
+        let done = if files > 0 { bytes / (size as f64 * files as f64) } else { 1.0 };
+        LayoutProgress { done, whole: reused + made, files, written }
+    }
+}
+
 impl FileSet {
     /// `None` if the kind has no object, or another call's reply supplies it.
     pub(super) fn handles(&self, kind: Kind) -> Option<&[Handle]> {
@@ -71,7 +99,7 @@ impl FileSet {
         plan: &Plan,
         client: &mut Client,
         laid_out: &mut LaidOut,
-        progress: &mut dyn FnMut(f64),
+        progress: &mut dyn FnMut(LayoutProgress),
     ) -> Result<Self, Error> {
         let limits = client.limits()?;
         let max = if plan.op.writes() { limits.write_max.min(limits.read_max) } else { limits.read_max };
@@ -175,7 +203,7 @@ impl FileSet {
         plan: &Plan,
         top: &Handle,
         laid_out: &mut LaidOut,
-        progress: &mut dyn FnMut(f64),
+        progress: &mut dyn FnMut(LayoutProgress),
     ) -> Result<Vec<Handle>, Error> {
         let numbers: Vec<u32> = (plan.first_file..).take(plan.files).collect();
         let key = |number: u32| (number, plan.size, plan.unit(), plan.target.version);
@@ -193,15 +221,14 @@ impl FileSet {
         plan: &Plan,
         top: &Handle,
         numbers: &[u32],
-        progress: &mut dyn FnMut(f64),
+        progress: &mut dyn FnMut(LayoutProgress),
     ) -> Result<Vec<Handle>, Error> {
         let share = numbers.len().div_ceil(LAYOUT_CONNECTIONS).max(1);
-        let (written, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+        let (done, stop) = (Done::default(), AtomicBool::new(false));
         thread::scope(|scope| {
             let make = |numbers: &[u32]| {
                 let made = identity::setup_client(plan).and_then(|mut client| {
-                    let file =
-                        |number: &u32| self.data_file(plan, &mut client, top, *number, &written, &stop);
+                    let file = |number: &u32| self.data_file(plan, &mut client, top, *number, &done, &stop);
                     numbers.iter().map(file).collect::<Result<Vec<_>, Error>>()
                 });
                 stop.fetch_or(made.is_err(), Ordering::Relaxed);
@@ -209,13 +236,9 @@ impl FileSet {
             };
             let running: Vec<_> =
                 numbers.chunks(share).map(|numbers| scope.spawn(move || make(numbers))).collect();
-            let total = plan.size as f64 * numbers.len() as f64;
             loop {
                 let is_done = running.iter().all(thread::ScopedJoinHandle::is_finished);
-                let done = written.load(Ordering::Relaxed);
-                if done > 0 {
-                    progress(done as f64 / total);
-                }
+                progress(done.progress(numbers.len() as u64, plan.size));
                 if is_done {
                     break;
                 }
@@ -236,12 +259,15 @@ impl FileSet {
         client: &mut Client,
         top: &Handle,
         number: u32,
-        done: &AtomicU64,
+        done: &Done,
         stop: &AtomicBool,
     ) -> Result<Handle, Error> {
         let name = format!("data-{number:06}");
         let file = match client.lookup(top, &name) {
-            Ok(file) if is_usable(plan, client, &file, number)? => return Ok(file),
+            Ok(file) if is_usable(plan, client, &file, number)? => {
+                done.reused.fetch_add(1, Ordering::Relaxed);
+                return Ok(file);
+            }
             Ok(_) => {
                 client.remove(top, &name)?;
                 client.create(top, &name, 0o644)?
@@ -262,23 +288,26 @@ impl FileSet {
                 return Err(Error::Protocol(format!("the server restarted while {name} was written")));
             }
             offset += wanted as u64;
-            done.fetch_add(wanted as u64, Ordering::Relaxed);
+            done.written.fetch_add(wanted as u64, Ordering::Relaxed);
         }
         if verf != Some(client.commit(&file)?) {
             return Err(Error::Protocol(format!("the server restarted before {name} was committed")));
         }
+        done.made.fetch_add(1, Ordering::Relaxed);
         Ok(file)
     }
 
-    fn fill(&self, plan: &Plan, client: &mut Client, progress: &mut dyn FnMut(f64)) -> Result<(), Error> {
+    fn fill(
+        &self,
+        plan: &Plan,
+        client: &mut Client,
+        progress: &mut dyn FnMut(LayoutProgress),
+    ) -> Result<(), Error> {
         let count = self.many.len();
         let mut missing = vec![true; plan.entries];
         for (number, directory) in self.many.iter().enumerate() {
             for listed in client.list(directory)? {
-                let index = str::from_utf8(&listed.name)
-                    .ok()
-                    .and_then(|name| name.strip_prefix('f')?.parse::<usize>().ok())
-                    .filter(|index| index % count == number);
+                let index = entry_index(&listed.name).filter(|index| index % count == number);
                 match index.and_then(|index| missing.get_mut(index)) {
                     Some(missing) => *missing = false,
                     None => client.remove(directory, &String::from_utf8_lossy(&listed.name))?,
@@ -289,7 +318,8 @@ impl FileSet {
             let name = entry_name(index as u64);
             client.create(&self.many[index % count], &String::from_utf8_lossy(&name), 0o644)?;
             if index % 64 == 0 {
-                progress(index as f64 / plan.entries as f64);
+                let (whole, files) = (index as u64, plan.entries as u64);
+                progress(LayoutProgress { done: whole as f64 / files as f64, whole, files, written: 0 });
             }
         }
         Ok(())
@@ -393,5 +423,19 @@ mod tests {
     #[test]
     fn names_have_six_digits() {
         assert_eq!([0, 42, 999_999].map(entry_name), [*b"f000000", *b"f000042", *b"f999999"]);
+        assert_eq!(entry_index(b"f000042"), Some(42));
+        for other in [&b"f7"[..], b"f0000042", b"f+00042", b"f1000000", b"g000042", b"f", b"\xff"] {
+            assert_eq!(entry_index(other), None, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn progress_counts_files_that_are_made_and_reused() {
+        let done = Done::default();
+        assert_eq!(done.progress(4, 8), LayoutProgress { files: 4, ..LayoutProgress::default() });
+        done.reused.store(1, Ordering::Relaxed);
+        done.made.store(1, Ordering::Relaxed);
+        done.written.store(12, Ordering::Relaxed);
+        assert_eq!(done.progress(4, 8), LayoutProgress { done: 0.625, whole: 2, files: 4, written: 12 });
     }
 }

@@ -30,7 +30,7 @@ use crate::driver::counters::{Clock, OpCounters, nanoseconds};
 use crate::driver::{self, cpu};
 use crate::error::Error;
 use crate::job::Caller;
-use crate::job::Control;
+use crate::job::{Control, LayoutProgress};
 use crate::machine::co_located;
 use wire_client::Target;
 
@@ -51,8 +51,8 @@ const PROGRESS: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Progress {
-    /// Files are being created. Contains the share done.
-    Layout(f64),
+    /// Files are being created, or those of an earlier run checked.
+    Layout(LayoutProgress),
     Running {
         warming_up: bool,
         done: f64,
@@ -106,7 +106,7 @@ impl Prepared {
     pub(crate) fn new(
         plan: &Plan,
         laid_out: &mut LaidOut,
-        progress: &mut dyn FnMut(f64),
+        progress: &mut dyn FnMut(LayoutProgress),
     ) -> Result<Self, Error> {
         plan.check()?;
         // The set-up's connection ends here, so that the server counts only those of the load.

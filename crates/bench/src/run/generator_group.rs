@@ -11,7 +11,7 @@ use crate::agent::check_clock;
 use crate::engine::interface::Engine;
 use crate::error::Error;
 use crate::job::Control;
-use crate::job::Job;
+use crate::job::{Job, LayoutProgress};
 use crate::observer::{Observer, Sample};
 
 const POLL: Duration = Duration::from_millis(50);
@@ -32,8 +32,8 @@ pub struct PhaseStatus {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Phase {
-    /// Files are being created. Contains the share done.
-    Layout(f64),
+    /// Files are being created, or those of an earlier run checked.
+    Layout(LayoutProgress),
     WarmUp,
     /// Contains the share of the window done.
     Measuring(f64),
@@ -186,7 +186,7 @@ fn prepare(
             .map(|share| scope.spawn(move || share.engine.prepare(&share.job, &mut |_| {})))
             .collect();
         let mut layout =
-            |share: f64| tell(PhaseStatus { phase: Phase::Layout(share), ops_per_s: 0.0, mib_per_s: 0.0 });
+            |done| tell(PhaseStatus { phase: Phase::Layout(done), ops_per_s: 0.0, mib_per_s: 0.0 });
         let prepared = first.engine.prepare(&first.job, &mut layout);
         let join = |thread: ScopedJoinHandle<'_, Result<(), Error>>| {
             thread.join().map_err(|_| Error::Plan("a generator panicked".to_owned()))?

@@ -193,7 +193,7 @@ impl Progression {
     pub(super) fn phase(&mut self, phase: Phase, now: f64) {
         let Some(window) = &mut self.current else { return };
         match phase {
-            Phase::Layout(share) => window.filled_share = share,
+            Phase::Layout(layout) => window.filled_share = layout.done,
             Phase::WarmUp | Phase::Measuring(_) if window.filled_at.is_none() => {
                 window.filled_at = Some(now);
                 let took = now - window.began;
@@ -283,6 +283,7 @@ fn unfilled(request: &RunRequest, run: &Run) -> Vec<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::LayoutProgress;
     use crate::run::Thoroughness;
     use report::result::{FORMAT, TargetFacts};
     use report::scenario::{Preset, Scenario};
@@ -344,7 +345,7 @@ mod tests {
             all.window_begins(WindowKind::Probe, 0, 0, now);
             if probe == 0 {
                 // Filling is ten times as slow as the guess: half of it takes 27 s.
-                all.phase(Phase::Layout(0.5), now + 27.0);
+                all.phase(Phase::Layout(LayoutProgress::share(0.5)), now + 27.0);
                 let left = rest(&all, now + 27.0);
                 assert!((27.0..75.0).contains(&left), "{left}");
                 now += 54.0;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bench::Error;
 use bench::agent::Now;
-use bench::engine::{Control, Engine, Job};
+use bench::engine::{Control, Engine, Job, LayoutProgress};
 use report::result::{Direction, Distribution, Operation, Part, TargetFacts};
 
 pub const OPS_PER_MS: u64 = 3;
@@ -78,9 +78,9 @@ impl Engine for Fake {
         })
     }
 
-    fn prepare(&mut self, job: &Job, progress: &mut dyn FnMut(f64)) -> Result<(), Error> {
+    fn prepare(&mut self, job: &Job, progress: &mut dyn FnMut(LayoutProgress)) -> Result<(), Error> {
         self.seen.jobs.lock().unwrap().push(job.clone());
-        progress(0.5);
+        progress(LayoutProgress { done: 0.5, ..LayoutProgress::default() });
         match self.target.as_str() {
             "fail" => Err(Error::Refused { doing: "CREATE f".to_owned(), status: "NOSPC".to_owned() }),
             "panic" => panic!("as the test wants it"),

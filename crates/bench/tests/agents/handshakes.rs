@@ -44,7 +44,7 @@ fn coordinator_learns_of_the_machine_and_uses_its_engine() {
     assert!(remote.accepts_late_window());
     assert_eq!(remote.facts().unwrap().target, "steady");
     let mut shares = Vec::new();
-    remote.prepare(&job(), &mut |done| shares.push(done)).unwrap();
+    remote.prepare(&job(), &mut |done| shares.push(done.done)).unwrap();
     assert_eq!(shares, [0.5]);
     assert_eq!(*fixture.seen.jobs.lock().unwrap(), [job()]);
     remote.clear().unwrap();

@@ -18,7 +18,7 @@ use report::scenario::Stability;
 use report::scenario::limits::{CLIENTS_MAX, CONNECTIONS_MAX, DEPTH_MAX, DIRECTORIES_MAX, FILES_MAX};
 
 use super::password::PasswordArgs;
-use super::progress::{self, clock, live_line};
+use super::progress::{self, clock, filling, live_line};
 use super::server::{self, ServiceObserver};
 use crate::exit::usage;
 use crate::form::json;
@@ -340,7 +340,7 @@ fn text(report: &Report) -> String {
 /// `time` is that of warm-up and measurement.
 fn show(bar: &ProgressBar, progress: Progress, time: Duration) {
     let text = match progress {
-        Progress::Layout(done) => format!("filling files, {:.0} %", done * 100.0),
+        Progress::Layout(layout) => filling(layout),
         Progress::Running { warming_up, done, ops_per_s, mib_per_s } => {
             let phase = if warming_up { "warming up" } else { "measuring" };
             let done = done.clamp(0.0, 1.0);

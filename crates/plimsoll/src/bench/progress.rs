@@ -1,8 +1,9 @@
 //! Progress of a measurement: one live line on a terminal, one line for each measurement elsewhere.
 
 use std::io::{self, IsTerminal, Write};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
+use bench::engine::LayoutProgress;
 use bench::run::{Measured, Phase, Progress, ProgressListener, RunPlan};
 use indicatif::{ProgressBar, ProgressStyle};
 use report::document::table::separated;
@@ -16,15 +17,33 @@ pub(super) struct Screen<'a> {
     /// The targets or cases, by their names.
     arms: &'a [&'a str],
     remaining: Duration,
+    /// The last line about files, without a terminal.
+    layout_told: Option<Instant>,
 }
+
+/// Between two lines about the files of one layout, without a terminal.
+const LAYOUT_EVERY: Duration = Duration::from_secs(10);
 
 impl<'a> Screen<'a> {
     pub(super) fn new(arms: &'a [&'a str]) -> Self {
-        Self { bar: live_line(), arms, remaining: Duration::ZERO }
+        Self { bar: live_line(), arms, remaining: Duration::ZERO, layout_told: None }
     }
 
     pub(super) fn finish(&self) {
         self.bar.finish_and_clear();
+    }
+
+    /// Prints the beginning of a layout that writes, and later lines at intervals.
+    fn layout(&mut self, progress: &Progress<'_>) {
+        let Phase::Layout(layout) = progress.status.phase else {
+            self.layout_told = None;
+            return;
+        };
+        let is_due = self.layout_told.is_none_or(|told| told.elapsed() >= LAYOUT_EVERY);
+        if layout.written > 0 && is_due {
+            self.layout_told = Some(Instant::now());
+            self.print(&format!("{}  {}: {}", now(), filling(layout), progress.label));
+        }
     }
 
     fn print(&self, line: &str) {
@@ -68,6 +87,9 @@ impl ProgressListener for Screen<'_> {
 
     fn progress(&mut self, progress: &Progress<'_>) {
         self.remaining = progress.remaining;
+        if self.bar.is_hidden() {
+            self.layout(progress);
+        }
         show(&self.bar, &live(progress));
     }
 
@@ -83,14 +105,18 @@ impl ProgressListener for Screen<'_> {
             figures(measured.measurement)
         );
         if self.bar.is_hidden() {
-            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-            line = format!("{}  {line}", words::time(now.as_secs_f64()));
+            line = format!("{}  {line}", now());
         }
         for caveat in &measured.measurement.caveats {
             line.push_str(&format!("\n  {}", Tone::Warning.paint(&caveat.text)));
         }
         self.print(&line);
     }
+}
+
+fn now() -> String {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    words::time(now.as_secs_f64())
 }
 
 /// The cost of a run, before it starts.
@@ -136,7 +162,7 @@ fn announcement(plan: &RunPlan, runs: &[Run]) -> Vec<String> {
 fn live(progress: &Progress<'_>) -> String {
     let status = progress.status;
     let doing = match status.phase {
-        Phase::Layout(share) => format!("filling files, {:.0} %", share * 100.0),
+        Phase::Layout(layout) => filling(layout),
         _ if progress.is_probe => "searching for the best load".to_owned(),
         Phase::WarmUp => "warming up".to_owned(),
         Phase::Measuring(_) => "measuring".to_owned(),
@@ -155,6 +181,18 @@ fn live(progress: &Progress<'_>) -> String {
     };
     let (planned, label) = (count.planned, progress.label);
     format!("{number} of {planned} · {percent:.0} % · {left} left · {rate}{doing}: {label}")
+}
+
+/// `filling files, 3 of 8, 37 %`.
+pub(super) fn filling(layout: LayoutProgress) -> String {
+    let doing = if layout.written > 0 { "filling" } else { "checking" };
+    let count = match layout.files {
+        0 => String::new(),
+        files => format!("{} of {}, ", separated(layout.whole as f64, 0), separated(files as f64, 0)),
+    };
+    // It is not at its end before every file is whole.
+    let percent = (layout.done * 100.0).min(if layout.whole < layout.files { 99.0 } else { 100.0 });
+    format!("{doing} files, {count}{percent:.0} %")
 }
 
 fn figures(measurement: &Measurement) -> String {
@@ -244,7 +282,13 @@ mod tests {
         assert_eq!(shown.chars().count(), 79);
         assert!(shown.ends_with('…') && cut("short", 80) == "short");
         assert!(progress(Phase::WarmUp, true).contains("searching for the best load"));
-        assert!(progress(Phase::Layout(0.5), true).contains("filling files, 50 %"));
+        let layout = LayoutProgress { done: 0.5, whole: 3, files: 8, written: 1 };
+        let line = progress(Phase::Layout(layout), true);
+        assert!(line.contains(" left · filling files, 3 of 8, 50 %: Flex"), "{line}");
+        let checked = LayoutProgress { written: 0, ..layout };
+        assert!(progress(Phase::Layout(checked), true).contains("checking files, 3 of 8, 50 %"));
+        let uncounted = LayoutProgress { whole: 0, files: 0, ..layout };
+        assert!(progress(Phase::Layout(uncounted), true).contains("filling files, 50 %"));
     }
 
     #[test]

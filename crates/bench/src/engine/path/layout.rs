@@ -12,7 +12,7 @@ use rustix::fs::{FileType, OFlags};
 use super::plan::{self, Access};
 use crate::error::Error;
 use crate::fio::{Running, Tool};
-use crate::job::Job;
+use crate::job::{Job, LayoutProgress};
 use crate::private_dir::{PrivateDir, remove_empty};
 
 /// The directory for incomplete files. A complete file moves to its final name.
@@ -27,7 +27,7 @@ pub(super) fn lay_out(
     job: &Job,
     tool: &Tool,
     access: Access,
-    progress: &mut dyn FnMut(f64),
+    progress: &mut dyn FnMut(LayoutProgress),
 ) -> Result<(), Error> {
     remove_unfinished(directory)?;
     let files = plan::files(job);
@@ -44,7 +44,7 @@ pub(super) fn lay_out(
         let text = plan::warming(&files, job.file_size, access);
         finish(tool.start(&text, directory, tool.scratch()?)?, "read the files once", &mut || ())?;
     }
-    progress(1.0);
+    progress(LayoutProgress::share(1.0));
     Ok(())
 }
 
@@ -55,7 +55,7 @@ fn make(
     job: &Job,
     tool: &Tool,
     access: Access,
-    progress: &mut dyn FnMut(f64),
+    progress: &mut dyn FnMut(LayoutProgress),
 ) -> Result<(), Error> {
     missing.iter().try_for_each(|file| directory.remove(file))?;
     check_room(directory, missing, job.file_size)?;
@@ -65,7 +65,14 @@ fn make(
     let text = plan::layout(missing, job.file_size, job.seed, access);
     let done = || {
         let lengths = missing.iter().map(|file| allocated(&unfinished, file).min(job.file_size));
-        lengths.sum::<u64>() as f64 / (job.file_size as f64 * missing.len() as f64)
+        let lengths: Vec<u64> = lengths.collect();
+        let written: u64 = lengths.iter().sum();
+        LayoutProgress {
+            done: written as f64 / (job.file_size as f64 * missing.len() as f64),
+            whole: lengths.iter().filter(|length| **length == job.file_size).count() as u64,
+            files: missing.len() as u64,
+            written,
+        }
     };
     finish(tool.start(&text, &unfinished, tool.scratch()?)?, "make the files", &mut || progress(done()))?;
     missing.iter().try_for_each(|file| unfinished.move_to(file, directory))?;

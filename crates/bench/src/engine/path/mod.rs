@@ -28,7 +28,7 @@ use super::interface::Engine;
 use crate::error::Error;
 use crate::fio::{Running, Tool};
 use crate::job::Control;
-use crate::job::Job;
+use crate::job::{Job, LayoutProgress};
 use crate::machine::{UsageSampler, co_located};
 use crate::private_dir::{PrivateDir, descriptor_path, remove_empty};
 
@@ -221,7 +221,7 @@ impl Engine for Path {
         })
     }
 
-    fn prepare(&mut self, job: &Job, progress: &mut dyn FnMut(f64)) -> Result<(), Error> {
+    fn prepare(&mut self, job: &Job, progress: &mut dyn FnMut(LayoutProgress)) -> Result<(), Error> {
         self.prepared = None;
         let files = self.files()?;
         let access = self.access(&files)?;

@@ -111,6 +111,7 @@ fn caveats(job: &Job, jobs: &[JobOutput], seconds: f64, window_s: f64) -> Vec<Ca
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::LayoutProgress;
     use report::scenario::Cache;
 
     fn output() -> JobOutput {
@@ -146,7 +147,7 @@ mod tests {
         let mut progress = Vec::new();
         let files = crate::private_dir::PrivateDir::open(directory.path()).unwrap();
         super::super::layout::lay_out(&files, &job, &tool, access, &mut |done| progress.push(done)).unwrap();
-        assert_eq!(progress.last(), Some(&1.0));
+        assert_eq!(progress.last(), Some(&LayoutProgress { done: 1.0, ..LayoutProgress::default() }));
         let scratch = tool.scratch().unwrap();
         let text = plan::load(&job, access, (0, 2), scratch.path()).unwrap();
         let finished = tool.start(&text, &files, scratch).unwrap().finish().unwrap();
