@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use bench::Target;
 use bench::load::{self, BlockOrder, Kind, Op, Plan, Progress, Report};
-use bench::observer::Observer;
+use bench::observer::{Observer, Sample};
 use clap::{Args, ValueEnum};
 use envelope::{parse_count, parse_duration, parse_size};
 use indicatif::ProgressBar;
 use report::document::table::separated;
-use report::document::{self, Used};
+use report::document::{self, CountedBy, Used};
 use report::result::Limits;
 use report::scenario::Stability;
 use report::scenario::limits::{CLIENTS_MAX, CONNECTIONS_MAX, DEPTH_MAX, DIRECTORIES_MAX, FILES_MAX};
@@ -198,7 +198,7 @@ pub(super) fn run(arguments: LoadArgs) -> anyhow::Result<ExitCode> {
     let mut limits = server::observe(&service, &target)?.map(LimitsInTime::new);
     let report = load::run(&plan, &mut |progress| {
         if let (Some(limits), Progress::Running { warming_up: false, .. }) = (&mut limits, progress) {
-            limits.look();
+            limits.sample();
         }
         show(&bar, progress, plan.warm_up + plan.time);
     });
@@ -209,33 +209,37 @@ pub(super) fn run(arguments: LoadArgs) -> anyhow::Result<ExitCode> {
     Ok(if report.errors_total() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The limits of a volume in the course of a load.
+/// The limits of a volume, and the service's counters, in the course of a load.
 struct LimitsInTime {
     observer: ServiceObserver,
     /// Each differs from the one before it.
-    seen: Vec<Limits>,
-    looked: Option<Instant>,
+    limits: Vec<Limits>,
+    /// The first and the last sample of the measurement.
+    samples: Option<[(Instant, Sample); 2]>,
 }
 
-/// Between two looks at the limits.
-const LOOK: Duration = Duration::from_secs(1);
+/// Between two samples.
+const SAMPLE_EVERY: Duration = Duration::from_secs(1);
 
 impl LimitsInTime {
     fn new(observer: ServiceObserver) -> Self {
-        Self { observer, seen: Vec::new(), looked: None }
+        Self { observer, limits: Vec::new(), samples: None }
     }
 
-    fn look(&mut self) {
-        if self.looked.is_none_or(|looked| looked.elapsed() >= LOOK) {
-            self.looked = Some(Instant::now());
-            // The look at the end reports the error.
-            self.observer.sample().into_iter().for_each(|sample| self.add(sample.limits));
+    fn sample(&mut self) {
+        if self.samples.is_some_and(|[_, (last, _)]| last.elapsed() < SAMPLE_EVERY) {
+            return;
         }
+        // The question at the end reports the error.
+        let Ok(sample) = self.observer.sample() else { return };
+        self.add(sample.limits);
+        let now = (Instant::now(), sample);
+        self.samples = Some([self.samples.map_or(now, |[first, _]| first), now]);
     }
 
     fn add(&mut self, limits: Limits) {
-        if self.seen.last() != Some(&limits) {
-            self.seen.push(limits);
+        if self.limits.last() != Some(&limits) {
+            self.limits.push(limits);
         }
     }
 
@@ -245,16 +249,32 @@ impl LimitsInTime {
         let volume =
             volume.map_err(|error| terminal::warn(&format!("the limits are not known: {error}"))).ok()?;
         self.add(volume.limits);
-        if self.seen.len() > 1 {
-            return Some(format!("Limit: {}.", document::limits_changed(&self.seen)));
+        if self.limits.len() > 1 {
+            return Some(format!("Limit: {}.", document::limits_changed(&self.limits)));
         }
         let rates = |kind| report.kind(kind).map_or((0.0, 0.0), |of| (of.ops_per_s, of.mib_per_s));
         let ((read_iops, read_mib_per_s), (write_iops, write_mib_per_s)) =
             (rates(Kind::Read), rates(Kind::Write));
         let iops = report.ops_per_s;
         let used = Used { read_mib_per_s, write_mib_per_s, read_iops, write_iops, iops };
-        Some(document::limit_reached(&volume, used))
+        Some(match self.samples.and_then(|samples| as_counted(used, samples)) {
+            Some(used) => document::limit_reached(&volume, used, CountedBy::Service),
+            None => document::limit_reached(&volume, used, CountedBy::Generator),
+        })
     }
+}
+
+/// The rates by the service's counters, which count operations of all kinds together. `None` for too short a time.
+fn as_counted(used: Used, [(began, first), (ended, last)]: [(Instant, Sample); 2]) -> Option<Used> {
+    let seconds = ended.duration_since(began).as_secs_f64();
+    let rate = |first: u64, last: u64| last.saturating_sub(first) as f64 / seconds;
+    let mib = f64::from(1 << 20);
+    (seconds >= SAMPLE_EVERY.as_secs_f64()).then(|| Used {
+        read_mib_per_s: rate(first.read_bytes, last.read_bytes) / mib,
+        write_mib_per_s: rate(first.write_bytes, last.write_bytes) / mib,
+        iops: rate(first.ops, last.ops),
+        ..used
+    })
 }
 
 fn plan(arguments: LoadArgs) -> Plan {

@@ -111,9 +111,9 @@ impl LimitUse {
     }
 
     /// `97 % of the limit on all operations 500 IOPS (485 IOPS)`.
-    pub(super) fn in_words(&self, counted: &str) -> String {
+    pub(super) fn in_words(&self) -> String {
         let Self { name, rate, share } = self;
-        format!("{:.0}\u{a0}% of {name} ({rate}{counted})", share * 100.0)
+        format!("{:.0}\u{a0}% of {name} ({rate})", share * 100.0)
     }
 }
 

@@ -37,7 +37,7 @@ pub(super) fn of_series(run: &Run, series: &Series, cells: &[&Cell]) -> String {
     }
     let mut parts = vec![reached(series, cells)];
     parts.extend(series.rate.map(|rate| format!("{} operations a second requested", Value::figure(rate))));
-    parts.extend(limit_uses(run, cells).first().map(|closest| closest.in_words(COUNTED)));
+    parts.extend(limit_uses(run, cells).first().map(|closest| closest.in_words() + COUNTED));
     parts.extend(caveats(cells));
     parts.join("; ")
 }
@@ -88,7 +88,7 @@ pub(super) fn limit_uses(run: &Run, cells: &[&Cell]) -> Vec<LimitUse> {
 }
 
 /// The counter behind the rates of [`limit_uses`]: other tables have the medians of the repetitions.
-pub(super) const COUNTED: &str = " in the measurement that came closest, as the service counts";
+pub(super) const COUNTED: &str = ", by the service's count in the measurement that came closest";
 
 fn caveats(cells: &[&Cell]) -> Vec<String> {
     let void = cells.iter().filter(|cell| !cell.has_result()).count();

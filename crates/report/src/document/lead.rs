@@ -42,9 +42,21 @@ fn limit(run: &Run, uses: &[LimitUse]) -> String {
     limit_in_words(volume, uses, highlights::COUNTED)
 }
 
+/// The side that counted the rates of a load. A server may count several operations for one of the generator, like OPEN
+/// and CLOSE for a new file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CountedBy {
+    Service,
+    Generator,
+}
+
 /// The limits that a load of these rates reached on a volume.
-pub fn limit_reached(volume: &VolumeFacts, used: Used) -> String {
-    limit_in_words(volume, &used.uses(Some(volume), &volume.limits), "")
+pub fn limit_reached(volume: &VolumeFacts, used: Used, by: CountedBy) -> String {
+    let counted = match by {
+        CountedBy::Service => ", by the service's count",
+        CountedBy::Generator => ", by the generator's count",
+    };
+    limit_in_words(volume, &used.uses(Some(volume), &volume.limits), counted)
 }
 
 /// The limits at two moments or more, in their order. No share is given: no limit applied to all of the time.
@@ -62,12 +74,12 @@ pub fn limits_changed(limits: &[Limits]) -> String {
 
 fn limit_in_words(volume: &VolumeFacts, uses: &[LimitUse], counted: &str) -> String {
     let reached = uses.iter().filter(|one| one.share >= LIMIT_REACHED);
-    let reached: Vec<String> = reached.map(|one| one.in_words(counted)).collect();
+    let reached: Vec<String> = reached.map(|one| one.in_words()).collect();
     match (reached.as_slice(), uses.first()) {
-        ([one], _) => format!("Limit reached: {one}."),
-        ([_, _, ..], _) => format!("Limits reached: {}.", reached.join(", and ")),
+        ([one], _) => format!("Limit reached: {one}{counted}."),
+        ([_, _, ..], _) => format!("Limits reached: {}{counted}.", reached.join(", and ")),
         ([], Some(closest)) => {
-            format!("No limit of the volume was reached. Closest: {}.", closest.in_words(counted))
+            format!("No limit of the volume was reached. Closest: {}{counted}.", closest.in_words())
         }
         ([], None) if volume.limits == Limits::default() && volume.shape.is_none() => {
             format!("Limit: none, volume {} has no limits.", volume.name)
@@ -87,33 +99,37 @@ mod tests {
         let limits = Limits { bytes_per_s: Some(128 << 20), iops: Some(500), ..Limits::default() };
         let volume = VolumeFacts { name: "v1".to_owned(), limits, ..VolumeFacts::default() };
         let at = |mib, iops| {
-            limit_reached(&volume, Used { read_mib_per_s: mib, read_iops: iops, iops, ..Used::default() })
+            let used = Used { read_mib_per_s: mib, read_iops: iops, iops, ..Used::default() };
+            limit_reached(&volume, used, CountedBy::Service)
         };
         assert_eq!(
             at(127.0, 127.0),
-            "Limit reached: 99\u{a0}% of the limit on reads and writes 128 MiB/s (127 MiB/s)."
+            "Limit reached: 99\u{a0}% of the limit on reads and writes 128 MiB/s (127 MiB/s), by the service's count."
         );
         assert_eq!(
             at(4.0, 485.0),
-            "Limit reached: 97\u{a0}% of the limit on all operations 500 IOPS (485 IOPS)."
+            "Limit reached: 97\u{a0}% of the limit on all operations 500 IOPS (485 IOPS), by the service's count."
         );
         assert_eq!(
             at(127.0, 485.0),
             "Limits reached: 99\u{a0}% of the limit on reads and writes 128 MiB/s (127 MiB/s), \
-             and 97\u{a0}% of the limit on all operations 500 IOPS (485 IOPS)."
+             and 97\u{a0}% of the limit on all operations 500 IOPS (485 IOPS), by the service's count."
         );
         assert_eq!(
             at(64.0, 100.0),
             "No limit of the volume was reached. Closest: 50\u{a0}% of the limit on reads and writes \
-             128 MiB/s (64.0 MiB/s)."
+             128 MiB/s (64.0 MiB/s), by the service's count."
         );
         let unlimited = VolumeFacts { limits: Limits::default(), ..volume.clone() };
-        assert_eq!(limit_reached(&unlimited, Used::default()), "Limit: none, volume v1 has no limits.");
+        assert_eq!(
+            limit_reached(&unlimited, Used::default(), CountedBy::Service),
+            "Limit: none, volume v1 has no limits."
+        );
         let used = Used { iops: 300.0, write_iops: 100.0, ..Used::default() };
         let heavy = VolumeFacts { write_cost_thousandths: Some(3000), ..volume.clone() };
         assert_eq!(
-            limit_reached(&heavy, used),
-            "Limit reached: 100\u{a0}% of the limit on all operations 500 IOPS with each write as 3.00 (500 IOPS)."
+            limit_reached(&heavy, used, CountedBy::Generator),
+            "Limit reached: 100\u{a0}% of the limit on all operations 500 IOPS with each write as 3.00 (500 IOPS), by the generator's count."
         );
     }
 

@@ -46,7 +46,7 @@ pub use details::Used;
 pub use facts::Fact;
 pub use files::{File, csv_files, svg_files};
 pub use html::html;
-pub use lead::{LIMIT_REACHED, limit_reached, limits_changed};
+pub use lead::{CountedBy, LIMIT_REACHED, limit_reached, limits_changed};
 pub use markdown::markdown;
 pub(crate) use markdown::table as markdown_table;
 pub use overlay::{NamedRun, side_by_side};
