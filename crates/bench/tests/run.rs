@@ -14,8 +14,8 @@ use bench::run::{
     Arm, GeneratorGroup, Measured, Phase, Progress, ProgressListener, RunRequest, Thoroughness,
 };
 use report::result::{
-    CaveatKind, ClientResult, Direction, Distribution, MachineUse, Operation, Part, Run, Second, TargetFacts,
-    VolumeFacts,
+    CaveatKind, ClientResult, Direction, Distribution, Limits, MachineUse, Operation, Part, Run, Second,
+    TargetFacts, VolumeFacts,
 };
 use report::scenario::{Cache, Preset, Scenario};
 
@@ -176,6 +176,8 @@ struct Server {
     connections: u64,
     hits: u64,
     asked: u64,
+    /// Rise of the limit with each sample.
+    limit_step: u64,
 }
 
 impl Observer for Server {
@@ -191,6 +193,7 @@ impl Observer for Server {
             throttle_s: self.asked as f64,
             reads_from_memory: self.asked * self.hits,
             reads_from_storage: self.asked * (100 - self.hits),
+            limits: Limits { iops: Some(1000 + self.asked * self.limit_step), ..Limits::default() },
             ..Sample::default()
         })
     }
@@ -310,7 +313,7 @@ fn server_counters_qualify_results() {
     let asked = |connections, hits, cache| {
         let mut request = request(SCENARIO);
         request.scenario.series[0].cache = cache;
-        let server = Server { connections, hits, asked: 0 };
+        let server = Server { connections, hits, asked: 0, limit_step: 0 };
         run(&request, vec![member(1000, Fault::None, &Arc::default())], Some(server), usize::MAX).0
     };
     // The server is asked later than the window begins or ends where the machine stands still then.
@@ -338,6 +341,31 @@ fn being_stopped_keeps_what_was_measured() {
     let has: Vec<usize> = run.cells.iter().map(|cell| cell.measurements.len()).collect();
     assert_eq!(has.iter().sum::<usize>(), 1);
     assert!(run.ended_early.is_some() && run.caveats.iter().any(|doubt| doubt.text.contains("ended before")));
+    // A point without a figure says why.
+    for cell in &run.cells {
+        let is_void = cell.caveats.iter().any(|doubt| doubt.kind == CaveatKind::Void);
+        assert_eq!(is_void, cell.measurements.is_empty(), "{:?}", cell.caveats);
+    }
+}
+
+#[test]
+fn limits_that_change_in_the_window_are_a_doubt() {
+    let measured = |limit_step| {
+        let mut request = request(SCENARIO);
+        request.scenario.series[0].cache = Cache::Any;
+        let server = Server { connections: 4, hits: 50, asked: 0, limit_step };
+        let mut run =
+            run(&request, vec![member(1000, Fault::None, &Arc::default())], Some(server), usize::MAX).0;
+        run.cells.swap_remove(0).measurements.swap_remove(0)
+    };
+    let (same, changed) = (measured(0), measured(1));
+    assert_eq!((same.server.unwrap().limits_before, same.caveats.as_slice()), (None, &[][..]));
+    assert!(changed.server.unwrap().limits_before.is_some());
+    let [doubt] = changed.caveats.as_slice() else { panic!("{changed:?}") };
+    assert!(
+        doubt.text.starts_with("the limits changed while it was measured from all operations 1,00"),
+        "{doubt:?}"
+    );
 }
 
 #[test]

@@ -64,7 +64,7 @@ pub(super) fn pace_caveats(agent: &str, pace: Pace) -> Vec<Caveat> {
     let slow = points.into_iter().filter(|(_, time)| *time > SLOW);
     slow.map(|(what, time)| {
         let text = format!("agent {agent} {what} {:.1} s: its machine may be overloaded", time.as_secs_f64());
-        Caveat::new(CaveatKind::Other, text)
+        Caveat::new(CaveatKind::ClientLimited, text)
     })
     .collect()
 }
@@ -147,7 +147,8 @@ mod tests {
             Pace { silence, round_trip, heard: Instant::now() }
         };
         assert_eq!(pace_caveats("a:1", pace(1400, 1400)), []);
-        assert_eq!(pace_caveats("a:1", pace(1600, 1)).len(), 1);
+        let silent = pace_caveats("a:1", pace(1600, 1));
+        assert_eq!((silent.len(), silent[0].kind), (1, CaveatKind::ClientLimited));
         assert_eq!(pace_caveats("a:1", pace(1, 2600)).len(), 1);
     }
 }

@@ -157,5 +157,8 @@ pub(super) fn check_run(run: &mut Run) {
     if let Some(why) = &run.ended_early {
         run.caveats
             .push(Caveat::new(CaveatKind::Short, format!("ended before every point was measured: {why}")));
+        for cell in run.cells.iter_mut().filter(|cell| cell.measurements.is_empty()) {
+            cell.caveats.push(Caveat::new(CaveatKind::Void, "not measured, because the run ended early"));
+        }
     }
 }
