@@ -82,6 +82,14 @@ fn share_is_measured_and_its_password_stays_secret() {
     let measured = &result["cells"][0];
     assert_eq!(measured["point"]["protocol"], "smb");
     assert!(measured["summary"]["iops"]["median"].as_f64() > Some(0.0), "{measured}");
+    // An error has the name that the user may not create.
+    let closed = ["volume", "create", "v2", "--pool", "p1", "--size", "1GiB", "--protocols", "smb"];
+    service.says(&[&closed[..], &["--allow", "127.0.0.1"]].concat());
+    let closed = target.replace("/v1", "/v2");
+    let mut load = service.command(&["bench", "load", &closed, "--op", "read"]);
+    let refused = load.env("PLIMSOLL_SMB_PASSWORD", PASSWORD).output().unwrap();
+    let told = String::from_utf8(refused.stderr).unwrap();
+    assert!(told.contains("(CREATE of \"plimsoll-bench\": permission denied: "), "{told}");
     // The service was asked, and counts the connections of the load alone.
     assert_eq!(result["target"]["volume"]["name"], "v1");
     assert_eq!(measured["measurements"][0]["server"]["connections"], 1, "{measured}");
