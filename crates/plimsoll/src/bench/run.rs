@@ -316,6 +316,7 @@ fn default_name(run: &Run) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use report::result::{Caveat, CaveatKind};
 
     fn names(scenario: &str, series: &[&str]) -> Vec<String> {
         let series: Vec<String> = series.iter().map(|name| (*name).to_owned()).collect();
@@ -334,6 +335,26 @@ mod tests {
         );
         let wrong = chosen("anf-regular", &["4 KiB,8 KiB".to_owned()]).unwrap_err().to_string();
         assert!(wrong.contains("\"4 kib,8 kib\"") && wrong.contains("repeat --series"), "{wrong}");
+    }
+
+    #[test]
+    fn status_tells_a_missed_target_from_one_that_is_not_decided() {
+        let mut run = report::document::sample::depths();
+        let ends = |run: &mut Run, iops: f64| {
+            let targets = report::scenario::Targets { iops: Some(iops), ..Default::default() };
+            run.scenario.series[0].targets = Some(targets);
+            run.verdict = report::result::Verdict::of(run);
+            status(std::slice::from_ref(run))
+        };
+        assert_eq!(ends(&mut run, 1.0), ExitCode::SUCCESS);
+        assert_eq!(ends(&mut run, 1e9), ExitCode::from(3));
+        for one in run.cells.iter_mut().flat_map(|cell| &mut cell.measurements) {
+            let late = "3.0 % of the operations were sent late";
+            one.caveats.push(Caveat::new(CaveatKind::ClientLimited, late));
+        }
+        assert_eq!(ends(&mut run, 1e9), ExitCode::from(4));
+        run.ended_early = Some("stopped before the end".to_owned());
+        assert_eq!(ends(&mut run, 1e9), ExitCode::FAILURE);
     }
 
     #[test]
