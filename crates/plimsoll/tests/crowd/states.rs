@@ -136,8 +136,9 @@ fn state_of_many_clients_takes_little_memory() {
         granted += clients.iter_mut().map(|client| client.lock(file)).sum::<usize>();
     }
     assert_eq!(granted, CLIENTS * OPENS * LOCKS);
-    // 753 to 767 bytes were seen with two locks: a range takes 96, and a file has room for a quarter more than it has.
-    let owner_bytes = 640 + 128 * LOCKS as u64;
+    // 753 to 944 bytes were seen with two locks: the same program took 750 on one machine and 880 on another, and up to 50
+    // more beside other work. A range takes 96, and a file has room for a quarter more than it has.
+    let owner_bytes = 736 + 128 * LOCKS as u64;
     assert_takes("lock owners", &server, &mut resident, CLIENTS * OPENS, owner_bytes, begun);
     server.assert_useful();
 }
