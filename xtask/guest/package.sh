@@ -45,9 +45,19 @@ check has-the-user plimsoll user show alice
 check data-are-private same "$(stat -c %a $DATA)" 700
 
 check pool plimsoll pool create p1 --level plimsoll/unlimited --size 1GiB
-check volume plimsoll volume create v1 --pool p1 --size 512MiB --protocols nfsv4.2,smb --allow 127.0.0.1
+check volume plimsoll volume create v1 --pool p1 --size 512MiB --protocols nfsv3,nfsv4.0,nfsv4.1,nfsv4.2,smb --allow 127.0.0.1
 check mount mount_volume
 check write cp /tmp/file /mnt/v1/file
+# The other versions of NFS, on this kernel as a server too.
+over_version() {
+    mount -t nfs -o "vers=$1,proto=tcp$2" 127.0.0.1:/v1 /mnt/other &&
+        cp /tmp/file "/mnt/other/over-$1" && mv "/mnt/other/over-$1" "/mnt/other/renamed-$1" && sync -f /mnt/other &&
+        cmp /tmp/file "/mnt/v1/renamed-$1" && umount /mnt/other
+}
+mkdir -p /mnt/other
+check nfs-3 over_version 3 ,nolock,port=2049,mountport=2049
+check nfs-4.0 over_version 4.0
+check nfs-4.1 over_version 4.1
 # What the hardening of the unit could refuse.
 shared_directory() { mkdir /mnt/v1/team; chgrp 1234 /mnt/v1/team; chmod 2775 /mnt/v1/team; same "$(stat -c %a:%g /mnt/v1/team)" 2775:1234; }
 device() { mknod /mnt/v1/device c 1 3; same "$(stat -c %F:%t:%T /mnt/v1/device)" "character special file:1:3"; }

@@ -1,6 +1,7 @@
 //! Endpoints of volumes at the NFS port: listeners that come and go with the volumes that want them.
 
 use crate::periodic::Task;
+use crate::terminal::in_plain_words;
 use nfs::server::Endpoints;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
@@ -117,6 +118,6 @@ fn reason(error: &io::Error, port: u16) -> String {
     match error.kind() {
         ErrorKind::AddrNotAvailable => "it is no address of this machine".to_owned(),
         ErrorKind::AddrInUse => format!("another program listens there on port {port}"),
-        _ => error.to_string(),
+        _ => in_plain_words(&error.to_string()),
     }
 }

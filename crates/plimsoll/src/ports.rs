@@ -2,6 +2,7 @@
 
 use crate::mounting::{NFS_PORT, PortMapper};
 use crate::nfs_frontend::Listen;
+use crate::terminal::in_plain_words;
 use anyhow::{Context, bail};
 use nfs::portmap::{Registration, Transport};
 use nfs::programs::Programs;
@@ -134,7 +135,9 @@ fn open_portmap(
     };
     let bind = || Ok((TcpListener::bind(at(port.number))?, UdpSocket::bind(at(port.number))?));
     match open("the port mapper", port, bind)? {
-        Err(error) => nobody(format!("the port mapper has not got port {}: {error}", port.number)),
+        Err(error) => {
+            nobody(in_plain_words(&format!("the port mapper has not got port {}: {error}", port.number)))
+        }
         Ok(sockets) if port.number == PORTMAP_PORT => Ok((Some(sockets), PortMapper::Own)),
         Ok(sockets) => {
             let why =
