@@ -19,14 +19,22 @@ use vfs::qos::Nanos;
 const KEY_FILE: &str = "handle.key";
 const KEY_BYTES: usize = 16;
 
+/// The state directory of root's service.
+const SYSTEM_DIR: &str = "/var/lib/plimsoll";
+
 /// The default state directory: `/var/lib/plimsoll` for root, `~/.local/state/plimsoll` for other users.
 pub(crate) fn default_dir() -> PathBuf {
     if rustix::process::geteuid().is_root() {
-        return PathBuf::from("/var/lib/plimsoll");
+        return PathBuf::from(SYSTEM_DIR);
     }
     let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/state"));
     let base = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).or_else(home);
     base.unwrap_or_else(|| PathBuf::from(".")).join("plimsoll")
+}
+
+/// Whether `dir` is the default one of an ordinary user, and root has a service of its own on this machine.
+pub(crate) fn is_beside_system_dir(dir: &Path) -> bool {
+    dir != Path::new(SYSTEM_DIR) && dir == default_dir() && Path::new(SYSTEM_DIR).exists()
 }
 
 /// Makes `dir` if it is not there, for the owner only. A directory to which others may write is refused: they could put their own

@@ -188,6 +188,10 @@ impl ServiceArgs {
         let url = match (&self.url, &announced) {
             (Some(url), _) => checked_url(url)?,
             (None, Some(announced)) => announced.api.clone(),
+            (None, None) if state::is_beside_system_dir(&data) => bail!(
+                "no service of this user runs: for the service of root, use sudo, or give --url URL and a token of your own \
+                 (\"plimsoll token create\")"
+            ),
             (None, None) => bail!(
                 "no service runs in the data directory {}: start one with \"plimsoll serve\", or name the service with \
                  --data DIR (PLIMSOLL_DATA) or --url URL (PLIMSOLL_URL)",
