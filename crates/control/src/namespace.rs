@@ -53,9 +53,14 @@ pub(crate) fn warnings(volume: &Volume, hosts: &Hosts, serving: &Serving) -> Vec
             protocols: unreachable,
         })
     }));
-    warnings.extend(rule::hidden(&volume.rules, protocols).into_iter().map(|(rule, by)| {
-        Warning::HiddenRule { volume: name(), clients: rule.clients.to_string(), by: by.clients.to_string() }
-    }));
+    let numbered = |place: usize| format!("{}, for {}", place + 1, volume.rules[place].clients);
+    warnings.extend(
+        rule::hidden(&volume.rules, protocols).into_iter().map(|(rule, by)| Warning::HiddenRule {
+            volume: name(),
+            rule: numbered(rule),
+            by: numbered(by),
+        }),
+    );
     for host in volume.rules.iter().flat_map(|rule| rule.clients.hosts()) {
         warnings.extend(hosts.failure(host).map(|reason| Warning::UnknownHost {
             volume: name(),

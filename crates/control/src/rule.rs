@@ -5,6 +5,7 @@ use crate::protocol::Protocols;
 use crate::words::words;
 use envelope::Protocol;
 use std::fmt;
+use std::net::IpAddr;
 use vfs::model::caller::INVALID_ID;
 use vfs::namespace::ANONYMOUS_ID;
 use vfs::namespace::BadCidr;
@@ -154,15 +155,16 @@ impl ExportRule {
     }
 }
 
-/// The rules that never apply over these protocols, each with the earlier one that decides for its first client.
-pub(crate) fn hidden(rules: &[ExportRule], protocols: Protocols) -> Vec<(&ExportRule, &ExportRule)> {
+/// The indexes of the rules that never apply over these protocols, each with that of the earlier one that decides for its
+/// first client.
+pub(crate) fn hidden(rules: &[ExportRule], protocols: Protocols) -> Vec<(usize, usize)> {
     let hider = |place: usize, client: &Client| {
-        rules[..place].iter().find(|earlier| earlier.hides(client, protocols, &rules[place]))
+        rules[..place].iter().position(|earlier| earlier.hides(client, protocols, &rules[place]))
     };
     let all = rules.iter().enumerate().filter(|(_, rule)| !rule.protocols.and(protocols).is_empty());
     all.filter_map(|(place, rule)| {
         let hiders: Option<Vec<_>> = rule.clients.iter().map(|client| hider(place, client)).collect();
-        Some((rule, *hiders?.first()?))
+        Some((place, *hiders?.first()?))
     })
     .collect()
 }
@@ -223,6 +225,12 @@ impl std::str::FromStr for Client {
         if is_host(text) {
             return Ok(Self::Host(text.to_ascii_lowercase()));
         }
+        let address = text.split_once('/').and_then(|(address, _)| address.parse::<IpAddr>().ok());
+        if let Some(address) = address {
+            let most = if address.is_ipv4() { 32 } else { 128 };
+            let allowed = format!("{address}/0 to {address}/{most}");
+            return Err(Error::invalid(format!("the range of clients {text:?}"), allowed));
+        }
         let allowed = "an address (192.168.1.7, 2001:db8::9), a range (10.1.0.0/16, 2001:db8::/32) or a host's name; \
                        everybody is 0.0.0.0/0 and ::/0";
         Err(Error::invalid(format!("the client {text:?}"), allowed))
@@ -279,11 +287,7 @@ mod tests {
             rule("10.1.2.3,10.2.0.0/16", "nfsv3"),
             rule("::/0", "nfsv3"),
         ];
-        let found = |protocols: &str| -> Vec<(usize, usize)> {
-            let place = |of: &ExportRule| rules.iter().position(|rule| rule == of).unwrap();
-            let hidden = hidden(&rules, protocols.parse().unwrap());
-            hidden.into_iter().map(|(rule, by)| (place(rule), place(by))).collect()
-        };
+        let found = |protocols: &str| hidden(&rules, protocols.parse().unwrap());
         assert_eq!(found("nfsv3,nfsv4.2,smb"), [(1, 0), (4, 0)]);
         assert_eq!(found("smb"), []);
     }
@@ -333,6 +337,11 @@ mod tests {
         assert!(error.contains("allowed: a range of IPv4 as such"), "{error}");
         let error = "10.0.0.300".parse::<Clients>().unwrap_err().to_string();
         assert!(error.starts_with("the client \"10.0.0.300\"; allowed: an address (192.168.1.7"), "{error}");
+        for (range, allowed) in [("10.1.0.0/33", "10.1.0.0/0 to 10.1.0.0/32"), ("::1/x", "::1/0 to ::1/128")]
+        {
+            let error = range.parse::<Clients>().unwrap_err().to_string();
+            assert_eq!(error, format!("the range of clients {range:?}; allowed: {allowed}"));
+        }
         let many = vec!["10.0.0.1"; 1000].join(",");
         assert!(many.parse::<Clients>().unwrap_err().to_string().contains("at most 4096"));
     }

@@ -67,7 +67,8 @@ pub enum Warning {
     /// A rule never applies, because one before it is for the same clients.
     HiddenRule {
         volume: VolumeName,
-        clients: String,
+        /// Its number and its clients.
+        rule: String,
         by: String,
     },
     /// A volume is nearly full, or full.
@@ -139,10 +140,9 @@ impl fmt::Display for Warning {
                 let rule = format!("the volume {volume} over {protocols} by its rule for {clients}");
                 unprotected(f, &rule, *protection, *protocols)
             }
-            Self::HiddenRule { volume, clients, by } => write!(
+            Self::HiddenRule { volume, rule, by } => write!(
                 f,
-                "the rule of the volume {volume} for {clients} never applies: the rule for {by} before it decides; to \
-                 change that, move it up or remove it"
+                "rule {rule}, of the volume {volume} never applies: rule {by}, decides before it; move it up or remove it"
             ),
             Self::VolumeFull { volume } => write!(
                 f,

@@ -69,6 +69,8 @@ impl std::error::Error for Error {}
 pub(super) struct Transport {
     agent: Agent,
     base: String,
+    /// The URL or the path of the socket, for messages.
+    shown: String,
     authorization: String,
 }
 
@@ -166,14 +168,17 @@ impl Transport {
             }
             None => (config.into(), target.url.trim_end_matches('/')),
         };
-        Ok(Self { agent, base: base.to_owned(), authorization: format!("Bearer {}", target.token.trim()) })
+        let shown =
+            target.socket.as_ref().map_or_else(|| base.to_owned(), |socket| socket.display().to_string());
+        let authorization = format!("Bearer {}", target.token.trim());
+        Ok(Self { agent, base: base.to_owned(), shown, authorization })
     }
 
     /// Sends a request and returns a reply that is not a problem.
     pub(super) fn send(&self, request: &Request) -> Result<Reply> {
         let unreachable = |error: ureq::Error| match CertificateFault::of(&error) {
             Some(fault) => Error::Untrusted { url: self.base.clone(), fault },
-            None => Error::Unreachable(format!("{}: {error}", self.base)),
+            None => Error::Unreachable(format!("{}: {error}", self.shown)),
         };
         let mut builder = ureq::http::Request::builder()
             .method(request.method.clone())
@@ -182,7 +187,7 @@ impl Transport {
         for (name, value) in &request.headers {
             builder = builder.header(*name, value);
         }
-        let bad = |error: ureq::http::Error| Error::Unreachable(format!("{}: {error}", self.base));
+        let bad = |error: ureq::http::Error| Error::Unreachable(format!("{}: {error}", self.shown));
         let response = match &request.body {
             Some(body) => self.agent.run(builder.body(body.as_slice()).map_err(bad)?),
             None => self.agent.run(builder.body(()).map_err(bad)?),

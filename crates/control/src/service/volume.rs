@@ -7,6 +7,7 @@ use crate::kind::{Kind, State};
 use crate::name::{ShareName, VolumeName, check_labels};
 use crate::operation::{ChangeContext, ChangeResult, Operation, Outcome, Verb};
 use crate::pool::Pool;
+use crate::protocol::Protocols;
 use crate::rule::{self, ExportRule, check_id};
 use crate::store;
 use crate::volume::{NewVolume, Volume, VolumeChange};
@@ -95,10 +96,17 @@ impl Service {
             return Ok(());
         };
         let asked = rule::protection_word(rule.protection);
-        let what = format!("a rule for {} with xprtsec {asked}, which no connection has", rule.clients);
+        let protocols = protocols.and(rule.protocols);
+        let what = format!(
+            "a rule for {} with xprtsec {asked}, which no connection over {protocols} has",
+            rule.clients
+        );
         let missing = rule::missing_for(rule.protection);
-        let allowed =
-            format!("{}; for more, start the service with {missing}", rule::protection_word(protection));
+        let allowed = if protocols == Protocols::SMB {
+            "any, or tls: SMB connections are encrypted then; clients of SMB show no certificate".to_owned()
+        } else {
+            format!("{}; for more, start the service with {missing}", rule::protection_word(protection))
+        };
         Err(Error::invalid(what, allowed))
     }
 

@@ -214,7 +214,8 @@ impl Pool {
             return unknown("cool access or auto-tiering");
         }
         if settings.declared != Declared::default() && !info.settable.declared {
-            return unknown("limits as declared");
+            let what = format!("{level}: custom limits of the pool, which only plimsoll/custom has");
+            return Err(Refusal::new(what, "no custom limits: the level has its own", info.sources[0]));
         }
         settings.profile.map_or(Ok(()), |profile| profile.check(level, Target::Pool))
     }
@@ -325,8 +326,8 @@ impl Volume {
             return Err(Refusal::new(format!("{level}: a large volume"), "regular volumes", info.sources[0]));
         }
         if settings.declared != Declared::default() && !info.settable.declared {
-            let what = format!("{level}: limits of the volume as declared, which the level does not have");
-            return Err(Refusal::new(what, "the settings without it", info.sources[0]));
+            let what = format!("{level}: custom limits of the volume, which only plimsoll/custom has");
+            return Err(Refusal::new(what, "no custom limits: the level has its own", info.sources[0]));
         }
         if settings.shape.is_some_and(|shaping| shaping.scale_thousandths == 0) {
             return Err(Refusal::new(format!("{level}: a shape scaled by 0"), "0.001 or more", OWN));

@@ -140,13 +140,11 @@ fn unlimited_level_accepts_no_settings() {
     let limits = pool.volume_limits(&Volume::new(Bytes::pib(100))).unwrap();
     assert_eq!((limits.total, limits.per_client, limits.clients_max), Default::default());
     pool.settings.declared.clients_max = Some(1);
-    assert!(refusal(pool.limits()).starts_with("plimsoll/unlimited: limits as declared"));
+    assert!(refusal(pool.limits()).starts_with("plimsoll/unlimited: custom limits of the pool"));
     let mut volume = Volume::new(Bytes(1));
     volume.settings.declared.clients_max = Some(1);
     let premium = Pool::new(Level::AnfPremium, Bytes::tib(1));
-    assert!(
-        refusal(premium.volume_limits(&volume)).starts_with("anf/premium: limits of the volume as declared")
-    );
+    assert!(refusal(premium.volume_limits(&volume)).starts_with("anf/premium: custom limits of the volume"));
 }
 
 #[test]

@@ -296,6 +296,14 @@ fn describe(error: Error, url: &str) -> anyhow::Error {
             };
             Refused { message, problem }.into()
         }
+        Error::Unreachable(why) if why.contains("http parse fail") => {
+            anyhow!(
+                "the server does not answer in HTTP ({why}): an API with a certificate needs --url https://HOST:PORT"
+            )
+        }
+        Error::Unreachable(why) if why.contains("lookup address") => {
+            anyhow!("the host is not known ({why}): check --url")
+        }
         Error::Unreachable(why) => anyhow!("no service answers ({why}): start it with \"plimsoll serve\""),
         Error::Untrusted { fault, .. } => {
             anyhow!("the certificate of {url} is not trusted: {fault}. {}", remedy(&fault))
@@ -319,6 +327,9 @@ const FLAGS: [(&str, &str); 9] = [
     ("name", "the name"),
 ];
 
+/// Kinds of objects that have a list.
+const LISTED: [&str; 6] = ["pool", "volume", "user", "group", "token", "operation"];
+
 /// The message of the API with flags in place of JSON pointers and parameters.
 fn in_flags(detail: &str) -> String {
     let flag = |property: &str| match FLAGS.iter().find(|(known, _)| *known == property) {
@@ -331,9 +342,13 @@ fn in_flags(detail: &str) -> String {
         return format!("{}{separator}{rest}", flag(property.unwrap_or_default()));
     }
     let parameter = detail.strip_prefix("the parameter ").and_then(|rest| rest.split_once(" is unknown"));
-    match parameter {
-        Some((name, _)) => format!("{} has no effect on this command: leave it out", flag(name)),
-        None => detail.to_owned(),
+    if let Some((name, _)) = parameter {
+        return format!("{} has no effect on this command: leave it out", flag(name));
+    }
+    let missing = detail.strip_prefix("there is no ").and_then(|rest| rest.split_once(' '));
+    match missing {
+        Some((kind, _)) if LISTED.contains(&kind) => format!("{detail}; \"plimsoll {kind} list\" shows all"),
+        _ => detail.to_owned(),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::connection::Session;
 use anyhow::{Context, ensure};
+use api_client::model::{Group, User};
 use control::ACCOUNT_ID_MAX;
 use identity::folded;
 use nix::unistd;
@@ -13,11 +14,21 @@ const FIRST: u32 = 1000;
 /// The user ID of a new user: that of the user who has the name already, in the service or on this machine, else a free one.
 pub(crate) fn uid(session: &Session, name: &str) -> anyhow::Result<u32> {
     let users = session.ask(|client| client.users())?;
+    let groups = session.ask(|client| client.groups())?;
+    choose_uid(name, &users, &groups)
+}
+
+/// The user ID of a new user of a new service.
+pub(crate) fn uid_of_first(name: &str) -> anyhow::Result<u32> {
+    choose_uid(name, &[], &[])
+}
+
+fn choose_uid(name: &str, users: &[User], groups: &[Group]) -> anyhow::Result<u32> {
     let own = || unistd::User::from_name(name).ok().flatten().map(|user| user.uid.as_raw());
     let known =
         users.iter().find(|user| folded(&user.name) == folded(name)).map(|user| user.uid).or_else(own);
     ensure!(known != Some(0), "{name} is root (user ID 0): choose another user, or give --uid");
-    known.map_or_else(|| free(session), Ok)
+    known.map_or_else(|| free(users, groups), Ok)
 }
 
 /// The group ID of a new group, as [`uid`] chooses that of a user.
@@ -27,13 +38,14 @@ pub(super) fn gid(session: &Session, name: &str) -> anyhow::Result<u32> {
     let known =
         groups.iter().find(|group| folded(&group.name) == folded(name)).map(|group| group.gid).or_else(own);
     ensure!(known != Some(0), "{name} is root's group (group ID 0): choose another group, or give --gid");
-    known.map_or_else(|| free(session), Ok)
+    if let Some(known) = known {
+        return Ok(known);
+    }
+    free(&session.ask(|client| client.users())?, &groups)
 }
 
 /// The lowest ID from 1000 that no user and no group has. A user's ID is also the ID of their primary group.
-fn free(session: &Session) -> anyhow::Result<u32> {
-    let users = session.ask(|client| client.users())?;
-    let groups = session.ask(|client| client.groups())?;
+fn free(users: &[User], groups: &[Group]) -> anyhow::Result<u32> {
     let taken: HashSet<u32> = users
         .iter()
         .flat_map(|user| [user.uid, user.gid])

@@ -138,16 +138,20 @@ fn total(limits: &Limits) -> String {
 
 /// All limits of a pool, one line each, as name and text.
 pub(crate) fn of_pool(limits: &Limits) -> Vec<(&'static str, String)> {
-    lines(limits, total(limits))
+    lines(limits, total(limits), limits.owner)
 }
 
-/// All limits of a volume, one line each, as name and text.
-pub(crate) fn of_volume(limits: &Limits) -> Vec<(&'static str, String)> {
-    let is_pools = limits.owner == Owner::Pool && limits.total == Ceilings::default();
-    lines(limits, if is_pools { "those of the pool".to_owned() } else { total(limits) })
+/// All limits of a volume, one line each, as name and text. Limits of the pool alone are those of the volume, too.
+pub(crate) fn of_volume(limits: &Limits, pool: &Limits) -> Vec<(&'static str, String)> {
+    let none = Ceilings::default();
+    let has_none = limits.total == none && limits.per_client == none && limits.shape.is_none();
+    let is_shared = pool.owner == Owner::Pool && pool.total != none;
+    let is_pools = has_none && is_shared || limits.owner == Owner::Pool && limits.total == none;
+    let owner = if is_pools { Owner::Pool } else { limits.owner };
+    lines(limits, if is_pools { "those of the pool".to_owned() } else { total(limits) }, owner)
 }
 
-fn lines(limits: &Limits, total: String) -> Vec<(&'static str, String)> {
+fn lines(limits: &Limits, total: String, owner: Owner) -> Vec<(&'static str, String)> {
     let mut lines = vec![("Limits", total)];
     if limits.per_client != Ceilings::default() {
         lines.push(("Each client", sentence(&limits.per_client)));
@@ -160,7 +164,7 @@ fn lines(limits: &Limits, total: String) -> Vec<(&'static str, String)> {
         let cost = f64::from(limits.write_cost_thousandths) / 1000.0;
         lines.push(("A write", format!("counts as {cost} operations")));
     }
-    let owner = match limits.owner {
+    let owner = match owner {
         Owner::Pool => "for the pool as a whole: its volumes share them",
         Owner::Volume => "for each volume on its own",
     };
@@ -244,7 +248,7 @@ mod tests {
         let unlimited = pool.volume_limits(&envelope::Volume::new(Bytes::tib(1))).unwrap();
         let unlimited = Limits::from(unlimited);
         assert_eq!(
-            (summary(&unlimited).as_str(), of_volume(&unlimited)[0].1.as_str()),
+            (summary(&unlimited).as_str(), of_volume(&unlimited, &unlimited)[0].1.as_str()),
             ("unlimited", "unlimited")
         );
         let each = Ceilings { read_bytes_per_second: Some(10 << 20), ..Ceilings::default() };
@@ -252,10 +256,20 @@ mod tests {
         assert_eq!(summary(&per_client), "each client reads 10 MiB/s");
         let text =
             [("Limits", "none for all clients together".into()), ("Each client", "reads 10 MiB/s".into())];
-        assert_eq!((&of_volume(&per_client)[..2], &of_pool(&per_client)[..2]), (&text[..], &text[..]));
+        assert_eq!(
+            (&of_volume(&per_client, &unlimited)[..2], &of_pool(&per_client)[..2]),
+            (&text[..], &text[..])
+        );
         let shape = envelope::Shape::all().next().unwrap();
         let shaping = envelope::Shaping { shape, scale_thousandths: 1000 };
-        let shaped = Limits { shape: Some(shaping.into()), ..unlimited };
-        assert!(summary(&shaped).starts_with("shaped to ") && of_volume(&shaped)[0].1.starts_with("none"));
+        let shaped = Limits { shape: Some(shaping.into()), ..unlimited.clone() };
+        assert!(
+            summary(&shaped).starts_with("shaped to ")
+                && of_volume(&shaped, &unlimited)[0].1.starts_with("none")
+        );
+        let pool = Limits { owner: Owner::Pool, total: each, ..unlimited.clone() };
+        let shared = of_volume(&unlimited, &pool);
+        assert_eq!(shared[0].1, "those of the pool");
+        assert!(shared[1].1.starts_with("for the pool as a whole"), "{shared:?}");
     }
 }

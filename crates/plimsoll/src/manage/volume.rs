@@ -395,7 +395,7 @@ fn list(session: &Session) -> anyhow::Result<()> {
                 Cell::from(&volume.path),
             ]);
         }
-        let nothing = "No volumes. Create one: plimsoll volume create v1 --pool p1 --size 1TiB";
+        let nothing = "No volumes. Create one in a pool: plimsoll volume create v1 --pool p1 --size 1TiB --allow 10.1.0.0/16";
         Ok(table.or(nothing, session.columns()))
     })
 }
@@ -444,7 +444,7 @@ fn describe(
     let stored = if is_full { format!("{stored}: it is full") } else { stored };
     facts.add_cell("Used", Cell::from(stored).tone(if is_full { Tone::Warning } else { Tone::Plain }));
     facts.maybe("Settings", Some(settings::of_volume(&volume.settings)).filter(|words| !words.is_empty()));
-    of_volume(&stats.limits).into_iter().for_each(|(name, line)| facts.add(name, line));
+    of_volume(&stats.limits, &stats.pool_limits).into_iter().for_each(|(name, line)| facts.add(name, line));
     facts.maybe("Pool limits", shared(stats).map(summary));
     let protocols: Vec<&str> = volume.protocols.iter().map(|protocol| protocol.as_str()).collect();
     facts.add("Protocols", protocols.join(", "));

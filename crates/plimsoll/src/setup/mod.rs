@@ -10,12 +10,14 @@ use crate::certificates;
 use crate::exit::usage;
 use crate::manage::{PasswordArgs, ServiceArgs, ids};
 use crate::mounting::{host_name, name_at, primary_address};
+use crate::state;
 use crate::terminal::{self, print};
 pub(crate) use args::SetupArgs;
 
+use advice::{FirstUser, Next};
 use anyhow::Context;
-use api_client::model::{NewUser, Password, User};
-use questions::{Answers, Tls};
+use api_client::model::{NewUser, Password};
+use questions::{Answers, Service, Tls};
 use std::io::{ErrorKind, IsTerminal};
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::path::Path;
@@ -27,7 +29,13 @@ pub(crate) fn run(args: &SetupArgs) -> anyhow::Result<()> {
         check_own(answers.address)?;
     }
     file::check_replaceable(&args.config, args.force)?;
-    let password = answers.user.as_deref().map(|name| password(args, name)).transpose()?.flatten();
+    // Without a service nobody can create the user, so the password is not asked for.
+    let data = args.data.clone().unwrap_or_else(state::default_dir);
+    let can_create = starts || service_in(&data).open().is_ok();
+    let password = match &answers.user {
+        Some(name) if can_create => password(args, name)?,
+        _ => None,
+    };
     let tls = certificate(&answers, &args.config)?;
     let text = file::text(&answers, tls.as_ref(), args.data.as_deref())?;
     let config = file::check(&text, &args.config)?;
@@ -37,8 +45,19 @@ pub(crate) fn run(args: &SetupArgs) -> anyhow::Result<()> {
         systemd::restart()?;
         print("The service runs (systemctl status plimsoll).\n")?;
     }
-    let user = create_user(args, &answers, password, &config.data, starts)?;
-    print(&advice::next(&answers, &name_at(answers.address), starts, &user, &args.config))
+    let user = match &answers.user {
+        Some(name) if can_create => Some(create_user(args, name, password, &config.data)?),
+        _ => first_user(args, &answers)?,
+    };
+    let is_default = args.config == Path::new(systemd::CONFIG);
+    let next = Next {
+        host: name_at(answers.address),
+        runs: starts,
+        user,
+        password_file: args.password_file.as_deref(),
+        config: (!is_default).then_some(args.config.as_path()),
+    };
+    print(&next.text(&answers))
 }
 
 fn answers(args: &SetupArgs) -> anyhow::Result<Answers> {
@@ -71,37 +90,36 @@ fn certificate(answers: &Answers, config: &Path) -> anyhow::Result<Option<certif
     }
 }
 
-/// The first user of a new service.
-enum FirstUser {
-    /// Nobody was asked for.
-    None,
-    /// No service runs that could create it.
-    Later(String),
-    Exists(User),
+fn service_in(data: &Path) -> ServiceArgs {
+    ServiceArgs { data: Some(data.to_owned()), ..ServiceArgs::default() }
 }
 
 /// Creates the first user over the API of the service that runs.
 fn create_user(
     args: &SetupArgs,
-    answers: &Answers,
+    name: &str,
     password: Option<String>,
     data: &Path,
-    starts: bool,
 ) -> anyhow::Result<FirstUser> {
-    let Some(name) = answers.user.clone() else { return Ok(FirstUser::None) };
-    let service = ServiceArgs { data: Some(data.to_owned()), ..ServiceArgs::default() };
-    let session = match service.open() {
-        Ok(session) => session,
-        Err(error) if starts => return Err(error),
-        Err(_) => return Ok(FirstUser::Later(name)),
-    };
-    let uid = args.uid.map_or_else(|| ids::uid(&session, &name), Ok)?;
-    let user = NewUser { name, uid, gid: None, windows_names: None, password: password.map(Password) };
+    let session = service_in(data).open()?;
+    let uid = args.uid.map_or_else(|| ids::uid(&session, name), Ok)?;
+    let password = password.map(Password);
+    let user = NewUser { name: name.to_owned(), uid, gid: None, windows_names: None, password };
     let made = session.ask(|client| client.create_user(&user))?;
     let user = made.value;
     let done = if made.is_new { "Created user" } else { "Exists already, unchanged: user" };
     print(&format!("{done} {}: uid {}, gid {}.\n", terminal::printable(&user.name), user.uid, user.gid))?;
-    Ok(FirstUser::Exists(user))
+    Ok(FirstUser { name: user.name, uid: user.uid, gid: user.gid, exists: true })
+}
+
+/// The user to create after the start, an example if none was chosen. `None` without SMB.
+fn first_user(args: &SetupArgs, answers: &Answers) -> anyhow::Result<Option<FirstUser>> {
+    if !answers.services.contains(&Service::Smb) {
+        return Ok(None);
+    }
+    let name = answers.user.as_deref().unwrap_or("alice");
+    let uid = args.uid.map_or_else(|| ids::uid_of_first(name), Ok)?;
+    Ok(Some(FirstUser { name: name.to_owned(), uid, gid: uid, exists: false }))
 }
 
 /// Refuses an address at which this machine cannot listen: the service would not start.

@@ -92,7 +92,7 @@ fn refusals_say_what_is_allowed() {
         ),
         (&["token", "create", "t", "--role", "root"], "read, operate, admin"),
         (&["user", "create", "a", "--uid", "0"], "allowed: a whole number from 1 to 2000000000"),
-        (&["user", "create", "a"], "--uid <UID>"),
+        (&["user", "create"], "<NAME>"),
         (&["group", "add", "artists"], "<USERS>"),
         (&["volume", "list", "--data", "/nonexistent"], "start one with \"plimsoll serve\""),
         (

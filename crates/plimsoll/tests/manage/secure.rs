@@ -90,6 +90,14 @@ fn a_certificate_is_checked() {
     assert!(said.contains("certificate"), "{said}");
     assert!(service.says(&["pool", "list", "--url", &url, "--ca", ca]).contains("No pools"));
     assert!(service.says(&["pool", "list"]).contains("No pools"), "a local command needs no certificate");
+    let with_token =
+        |url: &str| service.refuses(&["pool", "list", "--url", url, "--token-file", token.to_str().unwrap()]);
+    let plain = with_token(&url.replace("https", "http"));
+    assert!(plain.contains("an API with a certificate needs --url https://"), "{plain}");
+    let unknown = with_token("https://host.invalid:2050");
+    assert!(unknown.contains("the host is not known") && unknown.contains("check --url"), "{unknown}");
+    let missing = service.refuses(&["pool", "show", "nope"]);
+    assert!(missing.contains("there is no pool nope; \"plimsoll pool list\" shows all"), "{missing}");
 }
 
 /// A public name that this host does not resolve, and a data directory that only the configuration names.

@@ -167,7 +167,8 @@ fn volumes_are_shares_of_the_service_s_users() {
     assert!(refused.contains("1 client"), "{refused}");
     drop(kept);
     let mounts = service.says(&["volume", "show", "v1"]);
-    let command = format!("mount -t cifs -o vers=3.1.1,username=USER,port={} //127.0.0.1/v1", port(&service));
+    let options = format!("vers=3.1.1,username=USER,uid=UID,gid=GID,port={}", port(&service));
+    let command = format!("mount -t cifs -o {options} //127.0.0.1/v1");
     assert!(mounts.contains(&command), "{mounts}");
 }
 

@@ -67,7 +67,7 @@ fn rules_that_never_apply_are_warnings() {
     assert!(!said.contains("warning"), "{said}");
     let said = run(&data, &["volume", "access", "add", "v1", "--allow", "127.0.0.1"]);
     assert!(
-        said.contains("for 127.0.0.1 never applies: the rule for 127.0.0.0/8 before it decides"),
+        said.contains("rule 2, for 127.0.0.1, of the volume v1 never applies: rule 1, for 127.0.0.0/8, decides before it"),
         "{said}"
     );
     // SMB can be encrypted without a certificate, NFS cannot.

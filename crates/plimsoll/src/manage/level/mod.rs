@@ -232,7 +232,7 @@ impl Promised {
     fn text(&self, info: &LevelInfo, columns: Option<usize>) -> String {
         let (pool, volume) = (&self.pool.1, &self.volume.1);
         let (size, volume_size) = (self.pool.0, self.volume.0);
-        let volume_lines = of_volume(volume);
+        let volume_lines = of_volume(volume, pool);
         let parts = match (info.is_instance, pool.owner) {
             (true, _) => vec![(format!("An instance of {size}"), volume_lines, volume)],
             (false, owner) => {
