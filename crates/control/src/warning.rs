@@ -67,7 +67,7 @@ pub enum Warning {
     /// A rule never applies, because one before it is for the same clients.
     HiddenRule {
         volume: VolumeName,
-        /// Its number and its clients.
+        /// Number and clients of the rule.
         rule: String,
         by: String,
     },
