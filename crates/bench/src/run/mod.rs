@@ -34,8 +34,8 @@ pub use generator_group::{GeneratorGroup, Phase, PhaseStatus};
 pub use progression::RunPlan;
 pub use thoroughness::Thoroughness;
 
-/// The least bytes of a data file.
-const FILE_MIN: u64 = 1 << 20;
+/// Sizes of data files are multiples of this, unless they are smaller.
+const FILE_UNIT: u64 = 1 << 20;
 /// A run ends after this many repetitions in a row without a result.
 const FAILURES_MAX: usize = 3;
 
@@ -175,20 +175,20 @@ fn file_size(request: &RunRequest, runs: &[Run], series: &Series) -> u64 {
     let bounds =
         [Some(series.working_set), request.thoroughness.working_set_max, request.working_set_max, room];
     let all = bounds.into_iter().flatten().min().unwrap_or(0);
-    let least = file_size_min(series);
+    let (each, block) = (all / series.jobs_max() as u64, block_max(series));
     // A multiple of every block size, and never zero.
-    (all / series.jobs_max() as u64 / least).max(1) * least
+    let unit = if each < FILE_UNIT { block } else { block.max(FILE_UNIT) };
+    (each / unit).max(1) * unit
 }
 
-/// The least bytes of a job's file. Sizes of files are multiples of it.
-fn file_size_min(series: &Series) -> u64 {
-    series.blocks.iter().copied().max().unwrap_or(1).max(FILE_MIN)
+fn block_max(series: &Series) -> u64 {
+    series.blocks.iter().copied().max().unwrap_or(1)
 }
 
-/// The least working set of the scenario: a file for each job of each series. `None` if no series has such files.
+/// The least working set of the scenario: a block for each job of each series. `None` if no series has such files.
 pub fn working_set_min(scenario: &Scenario) -> Option<u64> {
     let series = scenario.series.iter().filter(|series| series.work == Work::Transfers);
-    series.map(|series| series.jobs_max() as u64 * file_size_min(series)).max()
+    series.map(|series| series.jobs_max() as u64 * block_max(series)).max()
 }
 
 fn working_sets(request: &RunRequest, run: &Run) -> Vec<u64> {

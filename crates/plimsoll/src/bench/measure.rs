@@ -177,11 +177,11 @@ fn measured_on(
     Ok(runs)
 }
 
-/// Refuses a working set with less than the least file for each job: more would be used.
+/// Refuses a working set with less than a block for each job: more would be used.
 fn check_working_set(scenario: &Scenario, given: Option<u64>) -> anyhow::Result<()> {
     match given.zip(working_set_min(scenario)) {
         Some((given, least)) if given < least => Err(usage(format!(
-            "--working-set is {}; allowed: {} or more: a file for each job, of a block and at least 1 MiB",
+            "--working-set is {}; allowed: {} or more: a block for each job",
             envelope::size(Bytes(given)),
             envelope::size(Bytes(least))
         ))),
@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn working_set_has_the_least_file_of_each_job() {
+    fn working_set_has_a_block_for_each_job() {
         let scenario = |blocks: &str| {
             let text = format!(
                 "name = \"a\"\ntitle = \"A\"\n[[series]]\nname = \"one\"\njobs = 4\nclients = [2]\ndepths = [1]\n\
@@ -250,8 +250,8 @@ mod tests {
             text.parse::<Scenario>().unwrap()
         };
         let small = scenario("\"8k\"");
-        assert!(check_working_set(&small, Some(8 << 20)).is_ok() && check_working_set(&small, None).is_ok());
-        let error = check_working_set(&small, Some((8 << 20) - 1)).unwrap_err().to_string();
-        assert!(error.contains("allowed: 8 MiB or more: a file for each job"), "{error}");
+        assert!(check_working_set(&small, Some(64 << 10)).is_ok() && check_working_set(&small, None).is_ok());
+        let error = check_working_set(&small, Some((64 << 10) - 1)).unwrap_err().to_string();
+        assert!(error.contains("allowed: 64 KiB or more: a block for each job"), "{error}");
     }
 }
