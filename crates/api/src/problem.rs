@@ -50,7 +50,15 @@ pub(crate) fn problem_of(error: Error) -> Problem {
     let mut problem = Problem::new(status, word, title, error.to_string());
     problem.forceable = error.may_be_forced();
     if let Error::Conflict { differs, .. } = error {
-        problem.differs = differs.iter().map(|differs| differs.property.to_owned()).collect();
+        problem.differs = differs.iter().map(|differs| name_in_body(differs.property)).collect();
     }
     problem
+}
+
+/// Returns the name that a property of management has in requests and replies.
+fn name_in_body(property: &str) -> String {
+    match property {
+        "size" => "size_bytes".to_owned(),
+        words => words.replace(' ', "_"),
+    }
 }

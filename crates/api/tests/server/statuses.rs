@@ -3,8 +3,8 @@
 use crate::rig::{Rig, refused};
 use api_client::ChangeOptions;
 use api_client::model::{
-    Access, LevelQuery, Merge, NewPool, NewVolume, Owner, PoolPatch, Protocol, Rule, Rules, Squash, State,
-    VolumePatch, VolumeSettings,
+    Access, LevelQuery, Merge, NewPool, NewUser, NewVolume, Owner, PoolPatch, Protocol, Rule, Rules,
+    SecurityStyle, Squash, State, VolumePatch, VolumeSettings,
 };
 use envelope::Level;
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ fn creating_is_idempotent_by_name() {
     let other = NewPool { size_bytes: 8 * TIB, ..pool };
     match client.create_pool(&other) {
         Err(api_client::Error::Refused(problem)) => {
-            assert_eq!((problem.status, problem.differs.as_slice()), (409, &["size".to_owned()][..]));
+            assert_eq!((problem.status, problem.differs.as_slice()), (409, &["size_bytes".to_owned()][..]));
             assert!(problem.detail.contains("the pool p exists with other properties"), "{problem}");
         }
         _ => panic!("made twice"),
@@ -38,6 +38,29 @@ fn creating_is_idempotent_by_name() {
     let again = client.create_volume(&ChangeOptions::none(), &volume).unwrap();
     assert!(!again.is_new);
     assert_eq!((again.value.path.as_str(), again.value.state), ("/v", State::Ready));
+}
+
+#[test]
+fn differing_properties_have_the_names_of_the_request() {
+    let rig = Rig::start();
+    let client = rig.client();
+    client.create_pool(&NewPool::new("p", Level::Unlimited, 4 * TIB)).unwrap();
+    let volume = NewVolume::new("v", "p", TIB);
+    client.create_volume(&ChangeOptions::none(), &volume).unwrap();
+    let user = NewUser { windows_names: Some(vec!["A".to_owned()]), ..NewUser::new("alice", 1000) };
+    client.create_user(&user).unwrap();
+    let other = NewVolume { size_bytes: 2 * TIB, security_style: Some(SecurityStyle::Ntfs), ..volume };
+    let error = client.create_volume(&ChangeOptions::none(), &other).err();
+    assert_eq!(differing(error), ["size_bytes", "security_style"]);
+    let other = NewUser { uid: 1001, windows_names: Some(vec!["B".to_owned()]), ..user };
+    assert_eq!(differing(client.create_user(&other).err()), ["uid", "windows_names"]);
+}
+
+fn differing(error: Option<api_client::Error>) -> Vec<String> {
+    match error {
+        Some(api_client::Error::Refused(problem)) => problem.differs,
+        other => panic!("not refused: {other:?}"),
+    }
 }
 
 #[test]
