@@ -130,7 +130,9 @@ fn open_portmap(
         let port = nfs.port();
         return nobody(match listen.portmap_port {
             Some(_) => "the service runs with --portmap-port 0".to_owned(),
-            None => format!("NFS is on port {port}, and the port mapper is served if it is on {NFS_PORT}"),
+            None => format!(
+                "NFS is on port {port}, and the port mapper is served only with NFS on port {NFS_PORT}"
+            ),
         });
     };
     let bind = || Ok((TcpListener::bind(at(port.number))?, UdpSocket::bind(at(port.number))?));

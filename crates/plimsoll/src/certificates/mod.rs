@@ -134,7 +134,7 @@ fn init(dir: &Path, names: &[String], now: SystemTime) -> anyhow::Result<String>
     _ = writeln!(text, "  {AUTHORITY}      the CA, for clients; valid until {}", date(own.not_after));
     _ = writeln!(
         text,
-        "  {AUTHORITY_KEY}      its key: who has it can issue certificates; keep a copy elsewhere"
+        "  {AUTHORITY_KEY}      its private key, which issues certificates: keep it secret, and keep a copy elsewhere"
     );
     text += &server_lines(names, &issued);
     let files = ServerFiles::in_dir(dir)?;

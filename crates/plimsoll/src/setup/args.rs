@@ -14,8 +14,9 @@ use std::path::PathBuf;
   plimsoll setup --address 10.0.0.5 --protocols nfs --tls none
   plimsoll setup --address 10.0.0.5 --protocols nfs,smb --tls init --user alice --password-file alice.secret
 
-Without a terminal the command needs --address, --protocols and --tls. It replaces a configuration that is as it has \
-written it or as the package has installed it, and keeps a copy. An edited one needs --force.")]
+Without a terminal the command needs --address, --protocols and --tls. It replaces the \
+configuration of the package, and one that it has written, and keeps a copy. If you have edited the configuration, use \
+--force.")]
 pub(crate) struct SetupArgs {
     /// Address at which clients reach the service; 0.0.0.0 is every IPv4 address of this machine
     #[arg(long, value_parser = crate::listen_address::ip)]

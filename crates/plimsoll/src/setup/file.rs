@@ -50,7 +50,7 @@ pub(super) fn text(
 ) -> anyhow::Result<String> {
     let serves = |service| answers.services.contains(&service);
     let mut text = "# It replaces this file when it runs again, and keeps a copy; once you have edited the file, only with \
-                    --force.\n# \"man plimsoll-serve\" describes the settings.\n"
+                    --force.\n# /usr/share/doc/plimsoll/docs/reference/configuration.md describes the settings.\n"
         .to_owned();
     if let Some(data) = data.filter(|data| *data != state::default_dir()) {
         text += &format!("data = {}\n", quoted(&std::path::absolute(data)?)?);
