@@ -59,6 +59,21 @@ fn setup_replaces_only_files_as_it_or_the_package_has_written_them() {
 }
 
 #[test]
+fn configurations_name_the_page_that_describes_their_settings() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("plimsoll.toml");
+    assert_eq!(setup(&config, dir.path(), &ALL).0, Some(0));
+    let packaged = include_str!("../../../../packaging/plimsoll.toml");
+    for text in [packaged, &fs::read_to_string(&config).unwrap()] {
+        let line = text.lines().find_map(|line| line.strip_suffix(" describes the settings."));
+        let page = line.and_then(|line| line.strip_prefix("# /usr/share/doc/plimsoll/"));
+        let page = page.unwrap_or_else(|| panic!("no page is named: {text}"));
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        assert!(sources.join(page).is_file(), "{page}");
+    }
+}
+
+#[test]
 fn certificate_of_an_earlier_setup_is_renewed_for_another_address() {
     let dir = tempfile::tempdir().unwrap();
     let config = dir.path().join("plimsoll.toml");
