@@ -92,10 +92,13 @@ impl Part {
     /// Repeats the load with twice the time while the storage stalls and a kind of call has no result.
     fn run(mut self, tell: &mut dyn FnMut(f64)) -> Result<Vec<Row>, Error> {
         loop {
-            let report = load::run(&self.plan, &mut |progress| match progress {
-                Progress::Running { done, .. } => tell(done),
-                Progress::Layout(_) => tell(0.0),
-                Progress::Verifying => tell(1.0),
+            let report = load::run(&self.plan, &mut |progress| {
+                tell(match progress {
+                    Progress::Running { done, .. } => done,
+                    Progress::Layout(_) => 0.0,
+                    Progress::Verifying => 1.0,
+                });
+                Ok(())
             })?;
             let unanswered = self.kinds.iter().any(|kind| report.kind(*kind).is_none());
             if !unanswered || !report.errors.is_empty() || self.plan.time >= LOAD_MAX {

@@ -60,7 +60,11 @@ fn set_runs_at_its_rate_with_its_mix() {
     let target = target(Fault::None);
     let mut told = Vec::new();
     let job = job(1);
-    let mut prepared = Prepared::new(&target, &identity(), &job, &mut |done| told.push(done.done)).unwrap();
+    let mut prepared = Prepared::new(&target, &identity(), &job, &mut |done| {
+        told.push(done.done);
+        Ok(())
+    })
+    .unwrap();
     assert!(told.is_sorted() && told.iter().all(|done| (0.0..=1.0).contains(done)), "{told:?}");
     let part = within_tries(|| {
         let part = measure(&mut prepared, 4).unwrap();
@@ -93,7 +97,7 @@ fn set_runs_at_its_rate_with_its_mix() {
 #[test]
 fn without_a_cache_everything_is_on_the_wire_in_pieces_as_small_as_asked() {
     let job = Job { attribute_cache: false, transfer: 4096, ..job(1) };
-    let mut prepared = Prepared::new(&target(Fault::None), &identity(), &job, &mut |_| {}).unwrap();
+    let mut prepared = Prepared::new(&target(Fault::None), &identity(), &job, &mut |_| Ok(())).unwrap();
     let part = measure(&mut prepared, 2).unwrap();
     assert!(part.errors.is_empty(), "{:?}", part.error_details);
     assert_eq!(part.pace.as_ref().unwrap().absorbed, 0);
@@ -106,7 +110,8 @@ fn without_a_cache_everything_is_on_the_wire_in_pieces_as_small_as_asked() {
 #[test]
 fn stall_shows_in_the_response_time_and_only_of_its_connection_in_the_service_time() {
     within_tries(|| {
-        let mut prepared = Prepared::new(&target(Fault::Stall), &identity(), &job(2), &mut |_| {}).unwrap();
+        let mut prepared =
+            Prepared::new(&target(Fault::Stall), &identity(), &job(2), &mut |_| Ok(())).unwrap();
         let part = measure(&mut prepared, 4).unwrap();
         assert!(part.errors.is_empty(), "{:?}", part.error_details);
         // Ten processes share two connections. Those of the one that is not answered have one operation under
@@ -128,7 +133,7 @@ fn stall_shows_in_the_response_time_and_only_of_its_connection_in_the_service_ti
 fn generators_share_the_sets_and_use_again_what_is_there() {
     let target = target(Fault::None);
     let whole = Job { clients_total: 3, clients: 3, connections: 1, ..job(3) };
-    let mut prepared = Prepared::new(&target, &identity(), &whole, &mut |_| {}).unwrap();
+    let mut prepared = Prepared::new(&target, &identity(), &whole, &mut |_| Ok(())).unwrap();
     let names: Vec<_> =
         measure(&mut prepared, 1).unwrap().clients.into_iter().map(|client| client.name).collect();
     assert_eq!(names, ["plimsoll-bench-0", "plimsoll-bench-1", "plimsoll-bench-2"]);
@@ -136,7 +141,11 @@ fn generators_share_the_sets_and_use_again_what_is_there() {
     let parts = [(0, 2), (2, 1)].map(|(first_client, clients)| {
         let job = Job { first_client, clients, ..whole.clone() };
         let mut done = Vec::new();
-        let mut prepared = Prepared::new(&target, &identity(), &job, &mut |share| done.push(share)).unwrap();
+        let mut prepared = Prepared::new(&target, &identity(), &job, &mut |share| {
+            done.push(share);
+            Ok(())
+        })
+        .unwrap();
         measure(&mut prepared, 1).unwrap()
     });
     let counts =
@@ -153,7 +162,7 @@ fn generators_share_the_sets_and_use_again_what_is_there() {
 #[test]
 fn fault_is_counted_or_ends_the_run() {
     let run = |fault, job: &Job| {
-        let mut prepared = Prepared::new(&target(fault), &identity(), job, &mut |_| {})?;
+        let mut prepared = Prepared::new(&target(fault), &identity(), job, &mut |_| Ok(()))?;
         measure(&mut prepared, 2)
     };
     let synced = Job { stability: Stability::FileSync, ..job(1) };
@@ -186,7 +195,7 @@ fn fault_is_counted_or_ends_the_run() {
 
 #[test]
 fn load_can_be_stopped_and_its_window_set_while_it_runs() {
-    let mut prepared = Prepared::new(&target(Fault::None), &identity(), &job(1), &mut |_| {}).unwrap();
+    let mut prepared = Prepared::new(&target(Fault::None), &identity(), &job(1), &mut |_| Ok(())).unwrap();
     let control = control();
     let stopped = thread::scope(|scope| {
         let running = scope.spawn(|| prepared.run(&control));
@@ -223,7 +232,7 @@ fn real_server() {
     for attribute_cache in [true, false] {
         let job = Job { attribute_cache, connections: 4, file_scale_thousandths, ..job(sets) };
         let begun = Instant::now();
-        let mut prepared = Prepared::new(&target, &identity(), &job, &mut |_| {}).unwrap();
+        let mut prepared = Prepared::new(&target, &identity(), &job, &mut |_| Ok(())).unwrap();
         println!("prepared in {:.1} s", begun.elapsed().as_secs_f64());
         let part = measure(&mut prepared, 5).unwrap();
         assert!(part.errors.is_empty() && part.caveats.is_empty(), "{:?}", part.error_details);

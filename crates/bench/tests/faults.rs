@@ -33,7 +33,7 @@ const WITH_FAULTS: u64 = 1000;
 fn run(plan: &Plan, ops_min: u64) -> Result<Report, Error> {
     let mut plan = plan.clone();
     loop {
-        let report = load::run(&plan, &mut |_| {})?;
+        let report = load::run(&plan, &mut |_| Ok(()))?;
         if report.ops >= ops_min {
             return Ok(report);
         }
@@ -174,6 +174,7 @@ fn second_run_uses_the_files_of_the_first_unless_they_are_wrong() {
             if let load::Progress::Layout(layout) = progress {
                 (made, last) = (layout.written, Some((layout.whole, layout.files, layout.done)));
             }
+            Ok(())
         })
         .unwrap();
         let files = plan.files as u64;

@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use bench::Error;
 use bench::engine::{self, Control, Engine, Job};
 use bench::fio::{Jobs, run_in};
 use report::result::{CaveatKind, Direction, Part};
@@ -24,7 +25,7 @@ fn soon() -> u64 {
 fn measure(directory: &Path, job: &Job, start_s: u64, length_s: u64) -> (Part, Control) {
     let mut engine = engine::Path::open(directory).unwrap();
     assert!(!engine.accepts_late_window());
-    engine.prepare(job, &mut |_| ()).unwrap();
+    engine.prepare(job, &mut |_| Ok(())).unwrap();
     let control = Control::new(soon());
     control.set_window(start_s, length_s);
     let part = engine.run(&control).unwrap();
@@ -74,6 +75,17 @@ fn reads_writes_and_mixes_are_measured() {
 }
 
 #[test]
+fn layout_that_is_stopped_leaves_no_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut engine = engine::Path::open(directory.path()).unwrap();
+    let job = Job { file_size: 1 << 30, ..job() };
+    let stopped = engine.prepare(&job, &mut |_| Err(Error::Stopped));
+    assert!(matches!(stopped, Err(Error::Stopped)), "{stopped:?}");
+    let left = std::fs::read_dir(directory.path().join("plimsoll-bench")).unwrap().count();
+    assert_eq!(left, 0);
+}
+
+#[test]
 fn files_are_made_once_whole_and_removed() {
     let directory = tempfile::tempdir().unwrap();
     let mut engine = engine::Path::open(directory.path()).unwrap();
@@ -82,7 +94,12 @@ fn files_are_made_once_whole_and_removed() {
     assert!(facts.generator.starts_with("fio-") && facts.mount.is_some() && facts.free_bytes.is_some());
 
     let mut shares = Vec::new();
-    engine.prepare(&job(), &mut |share| shares.push(share.done)).unwrap();
+    engine
+        .prepare(&job(), &mut |share| {
+            shares.push(share.done);
+            Ok(())
+        })
+        .unwrap();
     assert_eq!(shares.last(), Some(&1.0));
     let files = directory.path().join("plimsoll-bench");
     let inode = |name: &str| std::fs::metadata(files.join(name)).map(|found| found.ino()).unwrap();
@@ -91,7 +108,7 @@ fn files_are_made_once_whole_and_removed() {
     let file = std::fs::File::options().write(true).open(files.join("client0.1.0")).unwrap();
     file.set_len(0).and_then(|()| file.set_len(2 << 20)).unwrap();
     let holed = inode("client0.1.0");
-    engine.prepare(&Job { cache: Cache::Warm, ..job() }, &mut |_| ()).unwrap();
+    engine.prepare(&Job { cache: Cache::Warm, ..job() }, &mut |_| Ok(())).unwrap();
     assert_eq!(inode("client0.0.0"), before);
     assert_ne!(inode("client0.1.0"), holed);
 
@@ -107,10 +124,10 @@ fn impossible_job_is_refused_with_a_reason() {
     let mut engine = engine::Path::open(directory.path()).unwrap();
     let control = Control::new(soon());
     assert!(engine.run(&control).unwrap_err().to_string().contains("nothing was prepared"));
-    engine.prepare(&job(), &mut |_| ()).unwrap();
+    engine.prepare(&job(), &mut |_| Ok(())).unwrap();
     assert!(engine.run(&control).unwrap_err().to_string().contains("window"));
     let huge = Job { file_size: 1 << 50, ..job() };
-    let refusal = engine.prepare(&huge, &mut |_| ()).unwrap_err().to_string();
+    let refusal = engine.prepare(&huge, &mut |_| Ok(())).unwrap_err().to_string();
     assert!(refusal.contains("2 files of 1024 TiB") && refusal.contains("smaller working set"), "{refusal}");
     assert!(engine::Path::open(&directory.path().join("nowhere")).is_err());
 }
@@ -119,7 +136,7 @@ fn impossible_job_is_refused_with_a_reason() {
 fn stopped_load_ends_early_with_caveats() {
     let directory = tempfile::tempdir().unwrap();
     let mut engine = engine::Path::open(directory.path()).unwrap();
-    engine.prepare(&Job { connections: 4, ..job() }, &mut |_| ()).unwrap();
+    engine.prepare(&Job { connections: 4, ..job() }, &mut |_| Ok(())).unwrap();
     let control = Control::new(soon());
     control.set_window(0, 60);
     let begin = Instant::now();

@@ -141,7 +141,7 @@ fn drives_ganesha() {
     plans.push(Plan { block: 128 << 10, order: BlockOrder::Sequential, ..plan(Op::Mix) });
     plans.push(Plan { block: 128 << 10, verify: false, ..plan(Op::Read) });
     for plan in plans {
-        let report = load::run(&plan, &mut |_| {}).unwrap_or_else(|wrong| panic!("{plan:?}: {wrong}"));
+        let report = load::run(&plan, &mut |_| Ok(())).unwrap_or_else(|wrong| panic!("{plan:?}: {wrong}"));
         assert!(report.ops > 0 && report.errors.is_empty(), "{report}");
         assert!(report.server_cpu_us_per_op.is_some_and(|cpu| cpu > 0.0), "{report}");
         assert_eq!(report.read_back, plan.verify && plan.op.writes());

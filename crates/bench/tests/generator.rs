@@ -30,7 +30,7 @@ fn measure(fault: Fault, job: &Job, seconds: u64) -> Result<Part, Error> {
 fn measure_at(port: u16, job: &Job, seconds: u64) -> Result<Part, Error> {
     let target = format!("nfs://127.0.0.1:{port}/x").parse().unwrap();
     let mut engine = BuiltIn::new(target, Caller::default());
-    engine.prepare(job, &mut |_| {})?;
+    engine.prepare(job, &mut |_| Ok(()))?;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
     let control = Control::new(u64::try_from((now + Duration::from_millis(50)).as_nanos()).unwrap());
     control.set_window(1, seconds);
@@ -152,7 +152,7 @@ fn unstable_writes_are_committed_within_the_window() {
 fn only_the_load_is_connected_once_it_is_prepared() {
     let (port, seen) = fake::start_watched(Fault::None);
     let mut engine = BuiltIn::new(format!("nfs://127.0.0.1:{port}/x").parse().unwrap(), Caller::default());
-    engine.prepare(&job(), &mut |_| {}).unwrap();
+    engine.prepare(&job(), &mut |_| Ok(())).unwrap();
     let patience = Instant::now() + Duration::from_secs(10);
     while seen.connections.load(Ordering::Relaxed) != job().connections {
         assert!(Instant::now() < patience, "{seen:?}");
@@ -188,7 +188,7 @@ fn files_are_read_into_memory_when_they_change() {
     let larger = Job { file_size: 2 << 20, ..warm.clone() };
     let mut reads = |job: &Job| {
         let before = seen.setup_reads.load(Ordering::Relaxed);
-        engine.prepare(job, &mut |_| {}).unwrap();
+        engine.prepare(job, &mut |_| Ok(())).unwrap();
         seen.setup_reads.load(Ordering::Relaxed) - before
     };
     // Four files in READs of 256 KiB.
@@ -202,7 +202,7 @@ fn files_are_read_into_memory_when_they_change() {
 fn files_can_be_removed_twice() {
     let target: Target = format!("nfs://127.0.0.1:{}/x", fake::start(Fault::None)).parse().unwrap();
     let mut engines = [(); 2].map(|()| BuiltIn::new(target.clone(), Caller::default()));
-    engines[0].prepare(&job(), &mut |_| {}).unwrap();
+    engines[0].prepare(&job(), &mut |_| Ok(())).unwrap();
     for engine in &mut engines {
         engine.clear().unwrap();
     }

@@ -115,7 +115,7 @@ fn single_load_keeps_its_rate_and_reports_misses() {
     let load = |fault, rate| {
         let target = format!("nfs://127.0.0.1:{}/x", fake::start(fault)).parse().unwrap();
         let (size, time, rate) = (8 << 20, Duration::from_secs(2), Some(rate));
-        load::run(&Plan { connections: 2, size, time, rate, ..Plan::new(target, Op::Read) }, &mut |_| {})
+        load::run(&Plan { connections: 2, size, time, rate, ..Plan::new(target, Op::Read) }, &mut |_| Ok(()))
             .unwrap()
     };
     let kept = within_tries(|| {

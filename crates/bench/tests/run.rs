@@ -61,8 +61,12 @@ impl Engine for Fake {
         Ok(TargetFacts { target: "fake".to_owned(), free_bytes: Some(1 << 40), ..TargetFacts::default() })
     }
 
-    fn prepare(&mut self, job: &Job, progress: &mut dyn FnMut(LayoutProgress)) -> Result<(), Error> {
-        progress(LayoutProgress { done: 1.0, ..LayoutProgress::default() });
+    fn prepare(
+        &mut self,
+        job: &Job,
+        progress: &mut dyn FnMut(LayoutProgress) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        progress(LayoutProgress { done: 1.0, ..LayoutProgress::default() })?;
         self.jobs.lock().unwrap().push(job.clone());
         self.job = Some(job.clone());
         Ok(())

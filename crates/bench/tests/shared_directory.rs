@@ -59,7 +59,7 @@ impl Fixture {
 
     fn refusal(&self) -> String {
         let mut engine = engine::Path::open(&self.shared).unwrap();
-        let refused = engine.prepare(&job(), &mut |_| ()).err();
+        let refused = engine.prepare(&job(), &mut |_| Ok(())).err();
         let said = refused.expect("it goes where others lead").to_string();
         assert!(engine.facts().is_err() || !said.contains("plimsoll-bench "), "{said}");
         // May refuse as well; what it must not do is shown below.
@@ -158,7 +158,7 @@ fn leftover_of_unfinished_layout_redirects_nothing() {
     fs::create_dir(files.join("unfinished")).unwrap();
     plant_link(&fixture.victim.join("client0.1.0"), &files.join("unfinished/client0.0.0"));
     let mut engine = engine::Path::open(&fixture.shared).unwrap();
-    engine.prepare(&job(), &mut |_| ()).unwrap();
+    engine.prepare(&job(), &mut |_| Ok(())).unwrap();
     assert!(fs::symlink_metadata(files.join("plimsoll-direct")).is_err());
     assert!(!files.join("unfinished").exists());
     fixture.assert_untouched("left of a layout");
@@ -168,7 +168,7 @@ fn leftover_of_unfinished_layout_redirects_nothing() {
 fn directory_that_is_swapped_is_not_followed() {
     let fixture = Fixture::new();
     let mut engine = engine::Path::open(&fixture.shared).unwrap();
-    engine.prepare(&job(), &mut |_| ()).unwrap();
+    engine.prepare(&job(), &mut |_| Ok(())).unwrap();
     let made = fs::metadata(fixture.files()).unwrap();
     assert_eq!((made.uid(), made.mode() & 0o777), (0, 0o700));
     // The owner of the parent directory can always do this.
@@ -193,7 +193,7 @@ fn only_own_files_are_removed() {
     fs::create_dir(files.join("sub")).unwrap();
     fs::write(files.join("sub/kept"), SECRET).unwrap();
     let mut engine = engine::Path::open(&fixture.shared).unwrap();
-    engine.prepare(&job(), &mut |_| ()).unwrap();
+    engine.prepare(&job(), &mut |_| Ok(())).unwrap();
     assert!(files.join("client0.0.0").exists());
     engine.clear().unwrap();
     assert!(!files.join("client0.0.0").exists());
@@ -207,10 +207,10 @@ fn files_of_same_user_are_reused() {
     let fixture = Fixture::new();
     let inode = |fixture: &Fixture| fs::metadata(fixture.files().join("client0.0.0")).unwrap().ino();
     let mut first = engine::Path::open(&fixture.shared).unwrap();
-    first.prepare(&job(), &mut |_| ()).unwrap();
+    first.prepare(&job(), &mut |_| Ok(())).unwrap();
     let made = inode(&fixture);
     let mut second = engine::Path::open(&fixture.shared).unwrap();
-    second.prepare(&job(), &mut |_| ()).unwrap();
+    second.prepare(&job(), &mut |_| Ok(())).unwrap();
     assert_eq!(inode(&fixture), made);
     measure(&mut second);
     second.clear().unwrap();

@@ -160,13 +160,14 @@ fn hold(host: &Host, meter: &Meter) -> anyhow::Result<Report> {
     plan.time = Duration::from_secs(2 * HELD_S as u64);
     let mut resized = Ok(false);
     let report = load::run(&plan, &mut |progress| {
-        let Progress::Running { warming_up, done, .. } = progress else { return };
+        let Progress::Running { warming_up, done, .. } = progress else { return Ok(()) };
         meter.show("hold a service level", done);
         // Half of the measurement, which is all but the warm-up.
         let half = (plan.warm_up + plan.time / 2).div_duration_f64(plan.warm_up + plan.time);
         if !warming_up && done >= half && matches!(resized, Ok(false)) {
             resized = resize(host, HELD, HELD_SIZES[1]).map(|()| true);
         }
+        Ok(())
     })?;
     resized?;
     Ok(report)

@@ -190,7 +190,7 @@ fn job(machine: usize) -> Job {
 /// Has all machines prepare and run at once; does something when they have run for a second.
 fn run(remotes: &mut [Remote], happens: impl FnOnce(&[Control])) -> (Vec<Control>, Vec<Result<Part, Error>>) {
     for (machine, remote) in remotes.iter_mut().enumerate() {
-        remote.prepare(&job(machine), &mut |_| {}).unwrap();
+        remote.prepare(&job(machine), &mut |_| Ok(())).unwrap();
     }
     // All hear of it in time, even if the machine stands still for a second.
     let begin = wall_clock() + 3_000_000_000;

@@ -58,7 +58,7 @@ pub(super) enum Request {
     },
     /// The window of the running load.
     Window(Window),
-    /// Ends the running load.
+    /// Ends the running load, or its preparation.
     Stop,
     Clear,
     /// Answered by `Pong` at once. `asked` is a time by the coordinator's clock, for its own use.

@@ -20,6 +20,8 @@ use crate::job::{Job, LayoutProgress};
 const POLL: Duration = Duration::from_millis(20);
 /// A live agent answers a request that touches no files within this time.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
+/// The wait for an agent that was told to stop its preparation.
+const STOP_MAX: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
 pub struct Remote {
@@ -53,7 +55,7 @@ impl Remote {
     /// The agent does not accept the target.
     pub fn open(&mut self, target: &str, caller: &Caller) -> Result<(), Error> {
         self.link.send(&Request::Open { target: target.to_owned(), caller: caller.clone() })?;
-        match self.answer(Some(ANSWER_MAX), &mut |_| {})? {
+        match self.answer(Some(ANSWER_MAX), &mut |_| Ok(()))? {
             AgentMessage::Opened { takes_window_late } => self.takes_window_late = takes_window_late,
             other => return Err(self.unexpected(&other)),
         }
@@ -67,16 +69,21 @@ impl Remote {
         Ok(offset)
     }
 
-    /// Passes progress to `progress`. Waits without a limit if `within` is `None`.
+    /// Passes progress to `progress`, and repeats the last one while nothing comes. Waits without a limit if `within` is
+    /// `None`. An error of `progress` stops the agent's work.
     fn answer(
         &self,
         within: Option<Duration>,
-        progress: &mut dyn FnMut(LayoutProgress),
+        progress: &mut dyn FnMut(LayoutProgress) -> Result<(), Error>,
     ) -> Result<AgentMessage, Error> {
-        let begun = Instant::now();
+        let (begun, mut last) = (Instant::now(), LayoutProgress::default());
         loop {
+            if let Err(wrong) = progress(last) {
+                self.stop_preparation();
+                return Err(wrong);
+            }
             match self.link.next(POLL)? {
-                Some(AgentMessage::Progress(done)) => progress(done),
+                Some(AgentMessage::Progress(done)) => last = done,
                 // Messages of the last load that arrive late.
                 Some(AgentMessage::Live { .. }) => {}
                 Some(AgentMessage::Failed { why }) => return Err(self.link.failed(why)),
@@ -88,6 +95,16 @@ impl Remote {
                 }
                 None => {}
             }
+        }
+    }
+
+    /// Gives the agent a moment to remove partial files. The error that follows has the reason of the stop.
+    fn stop_preparation(&self) {
+        let begun = Instant::now();
+        let mut is_working = self.link.send(&Request::Stop).is_ok();
+        while is_working && begun.elapsed() < STOP_MAX {
+            // Everything but progress answers the request.
+            is_working = matches!(self.link.next(POLL), Ok(Some(AgentMessage::Progress(_)) | None));
         }
     }
 
@@ -158,7 +175,7 @@ impl Remote {
 impl Engine for Remote {
     fn facts(&mut self) -> Result<TargetFacts, Error> {
         self.link.send(&Request::Facts)?;
-        match self.answer(Some(ANSWER_MAX), &mut |_| {})? {
+        match self.answer(Some(ANSWER_MAX), &mut |_| Ok(()))? {
             AgentMessage::Facts { facts } => Ok(*facts),
             other => Err(self.unexpected(&other)),
         }
@@ -168,7 +185,11 @@ impl Engine for Remote {
         self.machine.clone()
     }
 
-    fn prepare(&mut self, job: &Job, progress: &mut dyn FnMut(LayoutProgress)) -> Result<(), Error> {
+    fn prepare(
+        &mut self,
+        job: &Job,
+        progress: &mut dyn FnMut(LayoutProgress) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         self.link.send(&Request::Prepare { job: Box::new(job.clone()) })?;
         match self.answer(None, progress)? {
             AgentMessage::Prepared => Ok(()),
@@ -195,7 +216,7 @@ impl Engine for Remote {
 
     fn clear(&mut self) -> Result<(), Error> {
         self.link.send(&Request::Clear)?;
-        match self.answer(None, &mut |_| {})? {
+        match self.answer(None, &mut |_| Ok(()))? {
             AgentMessage::Cleared => Ok(()),
             other => Err(self.unexpected(&other)),
         }

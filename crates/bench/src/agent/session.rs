@@ -1,6 +1,7 @@
 //! An agent's work for its coordinator, in three threads: one receives, one works, one reports progress.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -25,6 +26,8 @@ pub(super) struct Session<'a> {
     wire: &'a Wire,
     make_engine: &'a MakeEngine,
     running: Mutex<Option<Arc<Load>>>,
+    /// Whether the preparation under way is to end.
+    ends_preparation: AtomicBool,
 }
 
 struct Load {
@@ -44,7 +47,7 @@ enum WorkRequest {
 
 impl<'a> Session<'a> {
     pub(super) fn new(wire: &'a Wire, make_engine: &'a MakeEngine) -> Self {
-        Self { wire, make_engine, running: Mutex::default() }
+        Self { wire, make_engine, running: Mutex::default(), ends_preparation: AtomicBool::new(false) }
     }
 
     /// Serves the coordinator until it disconnects and its load has ended. Returns the reason of the end.
@@ -81,6 +84,7 @@ impl<'a> Session<'a> {
                     continue;
                 }
                 Request::Stop => {
+                    self.ends_preparation.store(true, Ordering::Relaxed);
                     self.running().iter().for_each(|load| load.control.stop());
                     continue;
                 }
@@ -93,7 +97,10 @@ impl<'a> Session<'a> {
                 },
                 Request::Open { target, caller } => WorkRequest::Open(target, caller),
                 Request::Facts => WorkRequest::Facts,
-                Request::Prepare { job } => WorkRequest::Prepare(job),
+                Request::Prepare { job } => {
+                    self.ends_preparation.store(false, Ordering::Relaxed);
+                    WorkRequest::Prepare(job)
+                }
                 Request::Clear => WorkRequest::Clear,
             };
             orders.try_send(order).map_err(|_| "it asked before it was answered")?;
@@ -171,15 +178,19 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Rate-limits reports about the layout.
-    fn progress(&self) -> impl FnMut(LayoutProgress) {
+    /// Rate-limits reports about the layout, and ends it after a stop or with the connection.
+    fn progress(&self) -> impl FnMut(LayoutProgress) -> Result<(), Error> {
         let mut reported: Option<Instant> = None;
         move |done| {
+            if self.ends_preparation.load(Ordering::Relaxed) || self.wire.is_closed() {
+                return Err(Error::Stopped);
+            }
             if reported.is_none_or(|reported| reported.elapsed() >= PROGRESS_EVERY) {
                 reported = Some(Instant::now());
                 // The receiving thread reports any error.
                 _ = self.wire.send(&AgentMessage::Progress(done));
             }
+            Ok(())
         }
     }
 

@@ -9,7 +9,7 @@
 //! Many synchronous clients work in parallel, each on a directory.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -20,6 +20,7 @@ use super::population::{Name, Population, SPARE};
 use super::process::UNIT;
 use crate::error::Error;
 use crate::job::LayoutProgress;
+use crate::load::go_on;
 use crate::pattern::{self, FileOffset, Payload};
 use wire_client::Target;
 use wire_client::{Client, DirEntry, Handle, Identity, TransferLimits};
@@ -30,7 +31,8 @@ const EDA: &str = "eda";
 /// A process's directory for empty files and directories.
 const SCRATCH: &str = "new";
 const CLIENTS_MAX: usize = 32;
-const WRITE_MAX: u32 = 1 << 20;
+/// Small enough that the calls in flight end soon after a stop, even on a slow volume.
+const WRITE_MAX: u32 = 256 << 10;
 /// The weight of a file in the progress, besides its bytes.
 const FILE_COST: u64 = 16 << 10;
 const PROGRESS: Duration = Duration::from_millis(20);
@@ -61,6 +63,7 @@ struct DirectoryFiller<'a> {
     payload: Option<Payload>,
     /// Progress of all fillers: bytes of files, and [`FILE_COST`] for each file.
     done: &'a AtomicU64,
+    stop: &'a AtomicBool,
 }
 
 /// Unique among all job sets.
@@ -73,7 +76,7 @@ impl Layout<'_> {
     /// limits.
     pub(super) fn set(
         &self,
-        progress: &mut dyn FnMut(LayoutProgress),
+        progress: &mut dyn FnMut(LayoutProgress) -> Result<(), Error>,
     ) -> Result<(Vec<Population>, TransferLimits), Error> {
         let mut client = Client::mount(self.target, self.identity)?;
         let info = client.limits()?;
@@ -82,7 +85,9 @@ impl Layout<'_> {
         let eda = client.make_dir(&top, EDA, 0o755)?;
         let processes: Vec<_> =
             self.sets.iter().flat_map(|&set| (0..PROCESSES).map(move |process| (set, process))).collect();
-        let all_dirs = self.in_parallel(&processes, &mut || {}, |client, &(set, process)| {
+        let stop = AtomicBool::new(false);
+        let mut start = || progress(LayoutProgress::share(0.0));
+        let all_dirs = self.in_parallel(&processes, &stop, &mut start, |client, &(set, process)| {
             ProcessDirs::make(client, &eda, set, process)
         })?;
         let directories: Vec<_> =
@@ -94,12 +99,19 @@ impl Layout<'_> {
         let transfer = usize::try_from(info.write_max.min(WRITE_MAX)).unwrap_or(0).max(UNIT) / UNIT * UNIT;
         let mut tell = || {
             let done = done.load(Ordering::Relaxed) as f64 / all.max(1) as f64;
-            progress(LayoutProgress::share(done));
+            progress(LayoutProgress::share(done))
         };
-        let filled = self.in_parallel(&directories, &mut tell, |client, &(dirs, at)| {
+        let filled = self.in_parallel(&directories, &stop, &mut tell, |client, &(dirs, at)| {
             let seed = self.seed ^ dirs.number(at).rotate_left(32);
-            let filler =
-                DirectoryFiller { client, role: dirs.role(), transfer, seed, payload: None, done: &done };
+            let filler = DirectoryFiller {
+                client,
+                role: dirs.role(),
+                transfer,
+                seed,
+                payload: None,
+                done: &done,
+                stop: &stop,
+            };
             filler.fill(dirs, at, self.scale)
         })?;
         let mut filled = filled.into_iter();
@@ -120,15 +132,19 @@ impl Layout<'_> {
             found => found?,
         };
         let sets = client.list(&eda)?;
-        self.in_parallel(&sets, &mut || {}, |client, set| remove_tree(client, &eda, set))?;
+        self.in_parallel(&sets, &AtomicBool::new(false), &mut || Ok(()), |client, set| {
+            remove_tree(client, &eda, set)
+        })?;
         Ok(client.remove_dir(&top, EDA)?)
     }
 
-    /// Runs all jobs with many clients. Returns the results in the jobs' order. Calls `tell` at intervals.
+    /// Runs all jobs with many clients. Returns the results in the jobs' order. Calls `tell` at intervals; its error sets
+    /// `stop`.
     fn in_parallel<J: Sync, R: Send>(
         &self,
         jobs: &[J],
-        tell: &mut dyn FnMut(),
+        stop: &AtomicBool,
+        tell: &mut dyn FnMut() -> Result<(), Error>,
         work: impl Fn(&mut Client, &J) -> Result<R, Error> + Sync,
     ) -> Result<Vec<R>, Error> {
         let next = AtomicUsize::new(0);
@@ -138,6 +154,7 @@ impl Layout<'_> {
             loop {
                 let at = next.fetch_add(1, Ordering::Relaxed);
                 let Some(job) = jobs.get(at) else { return Ok(results) };
+                go_on(stop)?;
                 match work(&mut client, job) {
                     Ok(result) => results.push((at, result)),
                     Err(wrong) => {
@@ -150,16 +167,22 @@ impl Layout<'_> {
         };
         thread::scope(|scope| {
             let threads: Vec<_> = (0..CLIENTS_MAX.min(jobs.len())).map(|_| scope.spawn(worker)).collect();
+            let mut told = Ok(());
             while threads.iter().any(|thread| !thread.is_finished()) {
-                tell();
+                told = told.and_then(|()| tell());
+                stop.fetch_or(told.is_err(), Ordering::Relaxed);
                 thread::sleep(PROGRESS);
             }
             let mut results = Vec::with_capacity(jobs.len());
             for thread in threads {
                 let done =
                     thread.join().map_err(|_| Error::Plan("a thread of the layout panicked".to_owned()))?;
-                results.extend(done?);
+                results.extend(match (&told, done) {
+                    (Ok(()), done) => done?,
+                    (Err(_), _) => Vec::new(),
+                });
             }
+            told?;
             results.sort_by_key(|(at, _)| *at);
             Ok(results.into_iter().map(|(_, result)| result).collect())
         })
@@ -220,6 +243,7 @@ impl DirectoryFiller<'_> {
         let mut existing: HashMap<_, _> = listed.into_iter().map(|one| (one.name.clone(), one)).collect();
         let mut handles = Vec::new();
         for file in (at..self.role.files_at(scale)).step_by(self.role.directories) {
+            go_on(self.stop)?;
             let name = Name::new(b'f', u32::try_from(file / self.role.directories).unwrap_or(u32::MAX));
             let position = dirs.position(file, 0);
             let found = match existing.remove(name.bytes()) {
@@ -267,15 +291,25 @@ impl DirectoryFiller<'_> {
         Ok(pattern::verify(chunk.data, UNIT, position, None).is_ok() && chunk.data.len() == UNIT)
     }
 
-    fn make(&mut self, directory: &Handle, name: &Name, mut position: FileOffset) -> Result<Handle, Error> {
-        let payload = self.payload.get_or_insert_with(|| Payload::new(self.transfer, UNIT, self.seed));
+    fn make(&mut self, directory: &Handle, name: &Name, position: FileOffset) -> Result<Handle, Error> {
         let file = self.client.create(directory, name.text(), 0o644)?;
+        let filled = self.fill_file(&file, name, position);
+        if let Err(Error::Stopped) = filled {
+            // The next run must not find a part of a file. Its size would give it away if this fails.
+            let _ = self.client.remove(directory, name.text());
+        }
+        filled.map(|()| file)
+    }
+
+    fn fill_file(&mut self, file: &Handle, name: &Name, mut position: FileOffset) -> Result<(), Error> {
+        let payload = self.payload.get_or_insert_with(|| Payload::new(self.transfer, UNIT, self.seed));
         let mut verf = None;
         while position.offset < self.role.file_bytes {
+            go_on(self.stop)?;
             payload.stamp(position, 0);
             let rest = usize::try_from(self.role.file_bytes - position.offset).unwrap_or(usize::MAX);
             let data = &payload.bytes()[..rest.min(self.transfer)];
-            let written = self.client.write(&file, position.offset, data, StableHow::Unstable)?;
+            let written = self.client.write(file, position.offset, data, StableHow::Unstable)?;
             // Whole units only, so that the next WRITE begins with one.
             let count = u64::from(written.count) / UNIT as u64 * UNIT as u64;
             if count == 0 || *verf.get_or_insert(written.verf) != written.verf {
@@ -288,13 +322,13 @@ impl DirectoryFiller<'_> {
             position.offset += count;
             self.done.fetch_add(count, Ordering::Relaxed);
         }
-        if verf != Some(self.client.commit(&file)?) {
+        if verf != Some(self.client.commit(file)?) {
             return Err(Error::Protocol(format!(
                 "the server restarted before {} was committed",
                 name.text()
             )));
         }
-        Ok(file)
+        Ok(())
     }
 }
 

@@ -69,7 +69,7 @@ impl Prepared {
         target: &Target,
         identity: &Identity,
         job: &Job,
-        progress: &mut dyn FnMut(LayoutProgress),
+        progress: &mut dyn FnMut(LayoutProgress) -> Result<(), Error>,
     ) -> Result<Self, Error> {
         check(job)?;
         let sets: Vec<u32> = (0..job.job_sets).filter(|&set| client_of(set, job).is_some()).collect();

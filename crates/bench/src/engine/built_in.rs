@@ -162,7 +162,11 @@ impl Engine for BuiltIn {
         self.look().map_err(|wrong| wrong.at(&self.target.to_string()))
     }
 
-    fn prepare(&mut self, job: &Job, progress: &mut dyn FnMut(LayoutProgress)) -> Result<(), Error> {
+    fn prepare(
+        &mut self,
+        job: &Job,
+        progress: &mut dyn FnMut(LayoutProgress) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         // Closes the old connections first, so that the server counts only those in use.
         self.prepared = None;
         let warmed = self.warmed.take();
@@ -177,7 +181,7 @@ impl Engine for BuiltIn {
         let files = (plan.first_file, plan.files, plan.size, plan.unit());
         let wanted = (job.cache == Cache::Warm).then_some(files);
         if wanted.is_some() && wanted != warmed {
-            prepared.read_all()?;
+            prepared.read_all(progress)?;
         }
         self.warmed = wanted;
         self.prepared = Some(Ready::Load(Box::new(plan), Box::new(prepared)));

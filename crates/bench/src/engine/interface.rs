@@ -18,11 +18,15 @@ pub trait Engine: Send {
     }
 
     /// Creates the missing files of the job's own clients, verifies a sample of the existing ones, and
-    /// connects. `progress` receives the files done.
+    /// connects. `progress` receives the files done, often; its error ends the work early, without partial files.
     ///
     /// # Errors
-    /// The job is impossible.
-    fn prepare(&mut self, job: &Job, progress: &mut dyn FnMut(LayoutProgress)) -> Result<(), Error>;
+    /// The job is impossible, or the error of `progress`.
+    fn prepare(
+        &mut self,
+        job: &Job,
+        progress: &mut dyn FnMut(LayoutProgress) -> Result<(), Error>,
+    ) -> Result<(), Error>;
 
     /// Runs the prepared job from `control`'s beginning to the window's end, and until every call is answered.
     ///

@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nfs_wire::v3::{StableHow, Status};
 use report::units;
 
 use super::identity;
+use super::parallel::{go_on, in_shares};
 use super::plan::{Kind, Plan};
 use crate::error::Error;
 use crate::job::LayoutProgress;
@@ -23,7 +23,7 @@ const MANY: &str = "many";
 const SCRATCH: &str = "scratch";
 /// Bounds READ and WRITE of the setup, in bytes.
 const TRANSFER_MAX: u64 = 256 << 10;
-const LAYOUT_CONNECTIONS: usize = 4;
+/// Between two reports about the entries of directories.
 const PROGRESS: Duration = Duration::from_millis(20);
 /// Units that the check of each file reads.
 const SAMPLES: u64 = 32;
@@ -99,7 +99,7 @@ impl FileSet {
         plan: &Plan,
         client: &mut Client,
         laid_out: &mut LaidOut,
-        progress: &mut dyn FnMut(LayoutProgress),
+        progress: &mut dyn FnMut(LayoutProgress) -> Result<(), Error>,
     ) -> Result<Self, Error> {
         let limits = client.limits()?;
         let max = if plan.op.writes() { limits.write_max.min(limits.read_max) } else { limits.read_max };
@@ -161,6 +161,7 @@ impl FileSet {
         plan: &Plan,
         client: &mut Client,
         generations: &[u32],
+        watch: &mut dyn FnMut() -> Result<(), Error>,
     ) -> Result<(), Error> {
         let mut block = 0;
         for (index, file) in (plan.first_file..).zip(&self.files) {
@@ -169,6 +170,7 @@ impl FileSet {
                 let generation = generations.get(block).copied().filter(|&written| written != 0);
                 let end = offset + plan.block;
                 while offset < end {
+                    watch()?;
                     let count = (end - offset).min(self.transfer);
                     check(client, file, plan.unit(), FileOffset { file: index, offset }, count, generation)?;
                     offset += count;
@@ -180,21 +182,26 @@ impl FileSet {
     }
 
     /// Reads every file once, over several connections.
-    pub(super) fn warm(&self, plan: &Plan) -> Result<(), Error> {
-        let share = self.files.len().div_ceil(LAYOUT_CONNECTIONS).max(1);
+    pub(super) fn warm(
+        &self,
+        plan: &Plan,
+        progress: &mut dyn FnMut(LayoutProgress) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let count = u32::try_from(self.transfer).unwrap_or(u32::MAX);
+        let (done, stop) = (Done::default(), AtomicBool::new(false));
         let read = |files: &[Handle]| {
             let mut client = identity::setup_client(plan)?;
-            let offsets = (0..plan.size).step_by(usize::try_from(self.transfer).unwrap_or(usize::MAX));
-            let mut all = files.iter().flat_map(|file| offsets.clone().map(move |offset| (file, offset)));
-            all.try_for_each(|(file, offset)| Ok(client.read(file, offset, count).map(drop)?))
+            for file in files {
+                for offset in (0..plan.size).step_by(usize::try_from(self.transfer).unwrap_or(usize::MAX)) {
+                    go_on(&stop)?;
+                    client.read(file, offset, count)?;
+                }
+                done.reused.fetch_add(1, Ordering::Relaxed);
+            }
+            Ok(Vec::<()>::new())
         };
-        thread::scope(|scope| {
-            let running: Vec<_> =
-                self.files.chunks(share).map(|files| scope.spawn(move || read(files))).collect();
-            let panicked = |_| Error::Plan("a thread that reads files panicked".to_owned());
-            running.into_iter().try_for_each(|thread| thread.join().map_err(panicked)?)
-        })
+        let mut tell = || progress(done.progress(self.files.len() as u64, plan.size));
+        in_shares(&self.files, &stop, read, &mut tell).map(drop)
     }
 
     /// Returns known data files unchecked. Checks the others, and creates them if needed.
@@ -203,7 +210,7 @@ impl FileSet {
         plan: &Plan,
         top: &Handle,
         laid_out: &mut LaidOut,
-        progress: &mut dyn FnMut(LayoutProgress),
+        progress: &mut dyn FnMut(LayoutProgress) -> Result<(), Error>,
     ) -> Result<Vec<Handle>, Error> {
         let numbers: Vec<u32> = (plan.first_file..).take(plan.files).collect();
         let key = |number: u32| (number, plan.size, plan.unit(), plan.target.version);
@@ -221,35 +228,16 @@ impl FileSet {
         plan: &Plan,
         top: &Handle,
         numbers: &[u32],
-        progress: &mut dyn FnMut(LayoutProgress),
+        progress: &mut dyn FnMut(LayoutProgress) -> Result<(), Error>,
     ) -> Result<Vec<Handle>, Error> {
-        let share = numbers.len().div_ceil(LAYOUT_CONNECTIONS).max(1);
         let (done, stop) = (Done::default(), AtomicBool::new(false));
-        thread::scope(|scope| {
-            let make = |numbers: &[u32]| {
-                let made = identity::setup_client(plan).and_then(|mut client| {
-                    let file = |number: &u32| self.data_file(plan, &mut client, top, *number, &done, &stop);
-                    numbers.iter().map(file).collect::<Result<Vec<_>, Error>>()
-                });
-                stop.fetch_or(made.is_err(), Ordering::Relaxed);
-                made
-            };
-            let running: Vec<_> =
-                numbers.chunks(share).map(|numbers| scope.spawn(move || make(numbers))).collect();
-            loop {
-                let is_done = running.iter().all(thread::ScopedJoinHandle::is_finished);
-                progress(done.progress(numbers.len() as u64, plan.size));
-                if is_done {
-                    break;
-                }
-                thread::sleep(PROGRESS);
-            }
-            let join = |thread: thread::ScopedJoinHandle<'_, Result<Vec<Handle>, Error>>| {
-                thread.join().map_err(|_| Error::Plan("a thread that makes files panicked".to_owned()))?
-            };
-            let made: Vec<_> = running.into_iter().map(join).collect();
-            Ok(made.into_iter().collect::<Result<Vec<_>, Error>>()?.concat())
-        })
+        let make = |numbers: &[u32]| {
+            let mut client = identity::setup_client(plan)?;
+            let file = |number: &u32| self.data_file(plan, &mut client, top, *number, (&done, &stop));
+            numbers.iter().map(file).collect()
+        };
+        let mut tell = || progress(done.progress(numbers.len() as u64, plan.size));
+        in_shares(numbers, &stop, make, &mut tell)
     }
 
     /// Rewrites the file unless a sample of its content is right.
@@ -259,12 +247,12 @@ impl FileSet {
         client: &mut Client,
         top: &Handle,
         number: u32,
-        done: &Done,
-        stop: &AtomicBool,
+        (done, stop): (&Done, &AtomicBool),
     ) -> Result<Handle, Error> {
+        go_on(stop)?;
         let name = format!("data-{number:06}");
         let file = match client.lookup(top, &name) {
-            Ok(file) if is_usable(plan, client, &file, number)? => {
+            Ok(file) if is_usable(plan, client, &file, number, stop)? => {
                 done.reused.fetch_add(1, Ordering::Relaxed);
                 return Ok(file);
             }
@@ -275,33 +263,55 @@ impl FileSet {
             Err(refused) if refused.is(Status::NOENT) => client.create(top, &name, 0o644)?,
             Err(other) => return Err(other.into()),
         };
+        match self.fill_file(plan, client, &file, number, (done, stop)) {
+            Ok(()) => {
+                done.made.fetch_add(1, Ordering::Relaxed);
+                Ok(file)
+            }
+            Err(Error::Stopped) => {
+                // The next run must not find a part of a file. Its size would give it away if this fails.
+                let _ = client.remove(top, &name);
+                Err(Error::Stopped)
+            }
+            Err(wrong) => Err(wrong),
+        }
+    }
+
+    fn fill_file(
+        &self,
+        plan: &Plan,
+        client: &mut Client,
+        file: &Handle,
+        number: u32,
+        (done, stop): (&Done, &AtomicBool),
+    ) -> Result<(), Error> {
         let transfer =
             usize::try_from(self.transfer).map_err(|_| Error::Plan("transfers are too large".to_owned()))?;
         let mut payload = Payload::new(transfer, plan.unit(), plan.seed ^ u64::from(number) << 32);
         let (mut offset, mut verf) = (0, None);
-        while offset < plan.size && !stop.load(Ordering::Relaxed) {
+        while offset < plan.size {
+            go_on(stop)?;
             payload.stamp(FileOffset { file: number, offset }, 0);
             let wanted = usize::try_from(plan.size - offset).map_or(transfer, |rest| rest.min(transfer));
-            let written = write_all(client, &file, offset, &payload.bytes()[..wanted])?;
+            let written = write_all(client, file, offset, &payload.bytes()[..wanted])?;
             // A changed verifier means that the server may have lost unstable data (RFC 1813 §3.3.7).
             if *verf.get_or_insert(written) != written {
-                return Err(Error::Protocol(format!("the server restarted while {name} was written")));
+                return Err(Error::Protocol(format!("the server restarted while file {number} was written")));
             }
             offset += wanted as u64;
             done.written.fetch_add(wanted as u64, Ordering::Relaxed);
         }
-        if verf != Some(client.commit(&file)?) {
-            return Err(Error::Protocol(format!("the server restarted before {name} was committed")));
+        if verf != Some(client.commit(file)?) {
+            return Err(Error::Protocol(format!("the server restarted before file {number} was committed")));
         }
-        done.made.fetch_add(1, Ordering::Relaxed);
-        Ok(file)
+        Ok(())
     }
 
     fn fill(
         &self,
         plan: &Plan,
         client: &mut Client,
-        progress: &mut dyn FnMut(LayoutProgress),
+        progress: &mut dyn FnMut(LayoutProgress) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let count = self.many.len();
         let mut missing = vec![true; plan.entries];
@@ -314,12 +324,14 @@ impl FileSet {
                 }
             }
         }
+        let mut told: Option<Instant> = None;
         for (index, _) in missing.iter().enumerate().filter(|(_, missing)| **missing) {
             let name = entry_name(index as u64);
             client.create(&self.many[index % count], &String::from_utf8_lossy(&name), 0o644)?;
-            if index % 64 == 0 {
+            if told.is_none_or(|told| told.elapsed() >= PROGRESS) {
+                told = Some(Instant::now());
                 let (whole, files) = (index as u64, plan.entries as u64);
-                progress(LayoutProgress { done: whole as f64 / files as f64, whole, files, written: 0 });
+                progress(LayoutProgress { done: whole as f64 / files as f64, whole, files, written: 0 })?;
             }
         }
         Ok(())
@@ -356,13 +368,20 @@ fn directories(client: &mut Client, top: &Handle, name: &str, count: usize) -> R
 }
 
 /// Checks the size, and a sample of the content.
-fn is_usable(plan: &Plan, client: &mut Client, file: &Handle, index: u32) -> Result<bool, Error> {
+fn is_usable(
+    plan: &Plan,
+    client: &mut Client,
+    file: &Handle,
+    index: u32,
+    stop: &AtomicBool,
+) -> Result<bool, Error> {
     if client.attributes(file)?.size != plan.size {
         return Ok(false);
     }
     let (unit, mut random) = (plan.unit() as u64, Random::new(plan.seed));
     let last = plan.size / unit - 1;
     for sample in 0..SAMPLES {
+        go_on(stop)?;
         let at = match sample {
             0 => 0,
             1 => last,

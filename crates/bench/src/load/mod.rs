@@ -9,6 +9,7 @@ mod dialect;
 mod file_set;
 mod generator;
 mod identity;
+mod parallel;
 mod plan;
 mod reply;
 mod report;
@@ -41,6 +42,7 @@ use report::Facts;
 use sessions::{ClientConnection, Sessions};
 
 pub(crate) use file_set::{FileSet, LaidOut};
+pub(crate) use parallel::go_on;
 pub(crate) use plan::stable_how;
 pub use plan::{BlockOrder, Kind, Op, Placement, Plan};
 pub(crate) use report::LATE_MAX;
@@ -66,8 +68,8 @@ pub enum Progress {
 ///
 /// # Errors
 /// Whatever makes a result impossible or worthless: an impossible plan, a server out of reach or out of
-/// protocol, wrong data. Calls that the server refuses are counted in the report instead.
-pub fn run(plan: &Plan, progress: &mut dyn FnMut(Progress)) -> Result<Report, Error> {
+/// protocol, wrong data, an error of `progress`, such as [`Error::Stopped`]. Calls that the server refuses are counted in the report instead.
+pub fn run(plan: &Plan, progress: &mut dyn FnMut(Progress) -> Result<(), Error>) -> Result<Report, Error> {
     plan.server_pid.map(cpu::of_process).transpose()?;
     let mut prepared =
         Prepared::new(plan, &mut LaidOut::new(), &mut |done| progress(Progress::Layout(done)))?;
@@ -77,8 +79,12 @@ pub fn run(plan: &Plan, progress: &mut dyn FnMut(Progress)) -> Result<Report, Er
     let (counters, server_cpu) = thread::scope(|scope| {
         let running = scope.spawn(|| prepared.measure(&control, clock));
         let server_cpu = observe(plan, &clock, &control, &|| running.is_finished(), progress);
+        if server_cpu.is_err() {
+            control.stop();
+        }
         let counters = running.join().map_err(|_| Error::Plan("the generator panicked".to_owned()))?;
-        Ok::<_, Error>((counters?, server_cpu?))
+        let server_cpu = server_cpu?;
+        Ok::<_, Error>((counters?, server_cpu))
     })?;
     let mut facts = Facts {
         started: (begin + plan.warm_up).as_secs_f64(),
@@ -106,7 +112,7 @@ impl Prepared {
     pub(crate) fn new(
         plan: &Plan,
         laid_out: &mut LaidOut,
-        progress: &mut dyn FnMut(LayoutProgress),
+        progress: &mut dyn FnMut(LayoutProgress) -> Result<(), Error>,
     ) -> Result<Self, Error> {
         plan.check()?;
         // The set-up's connection ends here, so that the server counts only those of the load.
@@ -154,8 +160,11 @@ impl Prepared {
             .collect()
     }
 
-    pub(crate) fn read_all(&self) -> Result<(), Error> {
-        self.file_set.warm(&self.shared.plan)
+    pub(crate) fn read_all(
+        &self,
+        progress: &mut dyn FnMut(LayoutProgress) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.file_set.warm(&self.shared.plan, progress)
     }
 
     /// Commits writes, reads them back, and removes the files, as planned.
@@ -163,7 +172,7 @@ impl Prepared {
         &mut self,
         plan: &Plan,
         facts: &mut Facts,
-        progress: &mut dyn FnMut(Progress),
+        progress: &mut dyn FnMut(Progress) -> Result<(), Error>,
     ) -> Result<(), Error> {
         if !(plan.op.writes() || plan.keeps_ledger() || plan.cleanup) {
             return Ok(());
@@ -175,10 +184,10 @@ impl Prepared {
             facts.final_commit = (plan.stability == Stability::Unstable).then(|| start.elapsed());
         }
         if plan.keeps_ledger() {
-            progress(Progress::Verifying);
+            let mut watch = || progress(Progress::Verifying);
             let ledgers =
                 self.connections.iter().flat_map(|connection| connection.generator.ledger.iter().copied());
-            self.file_set.read_back(plan, &mut client, &ledgers.collect::<Vec<_>>())?;
+            self.file_set.read_back(plan, &mut client, &ledgers.collect::<Vec<_>>(), &mut watch)?;
             facts.read_back = true;
         }
         if plan.cleanup {
@@ -207,7 +216,7 @@ fn observe(
     clock: &Clock,
     control: &Control,
     is_done: &dyn Fn() -> bool,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(Progress) -> Result<(), Error>,
 ) -> Result<Option<Duration>, Error> {
     let (mut before, (start, end)) = (None, control.window());
     loop {
@@ -225,7 +234,7 @@ fn observe(
             done: now as f64 / end as f64,
             ops_per_s: ops as f64 / passed,
             mib_per_s: bytes as f64 / passed / f64::from(1 << 20),
-        });
+        })?;
         let next = if now < start { start } else { end };
         thread::sleep(Duration::from_nanos(next - now).min(PROGRESS));
     }

@@ -180,19 +180,40 @@ fn prepare(
 ) -> Result<(), Error> {
     // The generators lay out files in parallel; only the first one reports progress.
     let (first, others) = shares.split_first_mut().ok_or(Error::Stopped)?;
+    let failed = &AtomicBool::new(false);
+    let go_on = &|| match stop.load(Ordering::Relaxed) || failed.load(Ordering::Relaxed) {
+        true => Err(Error::Stopped),
+        false => Ok(()),
+    };
     thread::scope(|scope| {
         let running: Vec<_> = others
             .iter_mut()
-            .map(|share| scope.spawn(move || share.engine.prepare(&share.job, &mut |_| {})))
+            .map(|share| {
+                scope.spawn(move || {
+                    let prepared = share.engine.prepare(&share.job, &mut |_| go_on());
+                    failed.fetch_or(prepared.is_err(), Ordering::Relaxed);
+                    prepared
+                })
+            })
             .collect();
-        let mut layout =
-            |done| tell(PhaseStatus { phase: Phase::Layout(done), ops_per_s: 0.0, mib_per_s: 0.0 });
+        let mut layout = |done| {
+            tell(PhaseStatus { phase: Phase::Layout(done), ops_per_s: 0.0, mib_per_s: 0.0 });
+            go_on()
+        };
         let prepared = first.engine.prepare(&first.job, &mut layout);
+        failed.fetch_or(prepared.is_err(), Ordering::Relaxed);
         let join = |thread: ScopedJoinHandle<'_, Result<(), Error>>| {
             thread.join().map_err(|_| Error::Plan("a generator panicked".to_owned()))?
         };
         let others: Vec<_> = running.into_iter().map(join).collect();
-        others.into_iter().fold(prepared, |all, one| all.and(one))
+        // The first failure has the reason; the other generators were only stopped.
+        let merge = |all, one| match all {
+            Ok(()) | Err(Error::Stopped) if matches!(one, Err(ref wrong) if !matches!(wrong, Error::Stopped)) => {
+                one
+            }
+            all => all.and(one),
+        };
+        others.into_iter().fold(prepared, merge)
     })?;
     if stop.load(Ordering::Relaxed) { Err(Error::Stopped) } else { Ok(()) }
 }

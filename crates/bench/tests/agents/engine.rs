@@ -20,7 +20,7 @@ pub struct Seen {
 }
 
 /// Counts at [`OPS_PER_MS`]. The target selects a behavior: `early` needs its window before the start, `fail`
-/// fails to prepare, `panic` panics there, `silent` reports no progress, `late` begins 30 ms late, `huge` has
+/// fails to prepare, `panic` panics there, `fills` prepares until it is stopped, `silent` reports no progress, `late` begins 30 ms late, `huge` has
 /// a long result.
 pub struct Fake {
     target: String,
@@ -78,12 +78,20 @@ impl Engine for Fake {
         })
     }
 
-    fn prepare(&mut self, job: &Job, progress: &mut dyn FnMut(LayoutProgress)) -> Result<(), Error> {
+    fn prepare(
+        &mut self,
+        job: &Job,
+        progress: &mut dyn FnMut(LayoutProgress) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         self.seen.jobs.lock().unwrap().push(job.clone());
-        progress(LayoutProgress { done: 0.5, ..LayoutProgress::default() });
+        progress(LayoutProgress { done: 0.5, ..LayoutProgress::default() })?;
         match self.target.as_str() {
             "fail" => Err(Error::Refused { doing: "CREATE f".to_owned(), status: "NOSPC".to_owned() }),
             "panic" => panic!("as the test wants it"),
+            "fills" => loop {
+                progress(LayoutProgress::default())?;
+                std::thread::sleep(Duration::from_millis(5));
+            },
             "slow" => {
                 std::thread::sleep(Duration::from_secs(4));
                 Ok(())

@@ -19,7 +19,7 @@ const CLOCKS: [fn() -> u64; 3] =
 /// first one, and is set after `told_ms`.
 fn run(fixture: &Fixture, target: &str, begin: fn() -> u64, told_ms: u64) -> Result<Part, String> {
     let mut remote = fixture.remote(target);
-    remote.prepare(&job(), &mut |_| {}).map_err(|wrong| wrong.to_string())?;
+    remote.prepare(&job(), &mut |_| Ok(())).map_err(|wrong| wrong.to_string())?;
     let control = Control::new(begin());
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -34,7 +34,7 @@ fn run(fixture: &Fixture, target: &str, begin: fn() -> u64, told_ms: u64) -> Res
 fn three_agents_begin_and_end_within_a_millisecond() {
     let fixtures = CLOCKS.map(Fixture::with_clock);
     let mut remotes = fixtures.each_ref().map(|fixture| fixture.remote("steady"));
-    remotes.iter_mut().for_each(|remote| remote.prepare(&job(), &mut |_| {}).unwrap());
+    remotes.iter_mut().for_each(|remote| remote.prepare(&job(), &mut |_| Ok(())).unwrap());
     // A busy machine may be late; the agents say so then. It is not late every time.
     let mut late = Vec::new();
     for _ in 0..8 {
@@ -127,7 +127,7 @@ fn agent_error_is_returned_verbatim() {
 fn coordinator_stops_its_load() {
     let fixture = Fixture::start();
     let mut remote = fixture.remote("steady");
-    remote.prepare(&job(), &mut |_| {}).unwrap();
+    remote.prepare(&job(), &mut |_| Ok(())).unwrap();
     let control = Control::new(soon());
     thread::scope(|scope| {
         let running = scope.spawn(|| remote.run(&control));

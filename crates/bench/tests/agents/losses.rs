@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use bench::Error;
 use bench::agent::Remote;
 use bench::engine::{Caller, Control, Engine};
 
@@ -75,7 +76,7 @@ fn assert_ends(fixture: &Fixture, within: Duration) {
 /// Runs a load, calls `happens`, and returns the coordinator's error.
 fn lose(remote: &mut Remote, fixture: &Fixture, happens: impl FnOnce()) -> (String, Duration) {
     remote.open("steady", &Caller::default()).unwrap();
-    remote.prepare(&job(), &mut |_| {}).unwrap();
+    remote.prepare(&job(), &mut |_| Ok(())).unwrap();
     let control = Control::new(soon());
     thread::scope(|scope| {
         let running = scope.spawn(|| remote.run(&control).unwrap_err().to_string());
@@ -126,7 +127,7 @@ fn load_ends_with_its_coordinator() {
     let fixture = Fixture::start();
     let (way, mut remote) = Way::connect(&fixture.address);
     remote.open("steady", &Caller::default()).unwrap();
-    remote.prepare(&job(), &mut |_| {}).unwrap();
+    remote.prepare(&job(), &mut |_| Ok(())).unwrap();
     let control = Arc::new(Control::new(soon()));
     let watched = Arc::clone(&control);
     thread::spawn(move || remote.run(&watched));
@@ -139,11 +140,32 @@ fn load_ends_with_its_coordinator() {
 }
 
 #[test]
+fn preparation_ends_with_a_stop_or_its_coordinator() {
+    let fixture = Fixture::start();
+    let mut remote = fixture.remote("fills");
+    let prepares = || !fixture.seen.jobs.lock().unwrap().is_empty();
+    let mut stop = |_| if prepares() { Err(Error::Stopped) } else { Ok(()) };
+    let stopped = remote.prepare(&job(), &mut stop);
+    assert!(matches!(stopped, Err(Error::Stopped)), "{stopped:?}");
+    // The agent has ended the preparation, and still serves its coordinator.
+    assert_eq!(remote.facts().unwrap().target, "fills");
+    drop(remote);
+    fixture.seen.jobs.lock().unwrap().clear();
+    let (way, mut remote) = Way::connect(&fixture.address);
+    remote.open("fills", &Caller::default()).unwrap();
+    let preparing = thread::spawn(move || remote.prepare(&job(), &mut |_| Ok(())).unwrap_err().to_string());
+    wait_until("the agent prepares", || !fixture.seen.jobs.lock().unwrap().is_empty());
+    way.reset();
+    assert!(preparing.join().unwrap().contains("lost"));
+    drop(fixture.next_remote("steady"));
+}
+
+#[test]
 fn agent_that_still_stops_a_load_reports_it() {
     let fixture = Fixture::start();
     let (way, mut remote) = Way::connect(&fixture.address);
     remote.open("slow", &Caller::default()).unwrap();
-    let preparing = thread::spawn(move || remote.prepare(&job(), &mut |_| {}).unwrap_err().to_string());
+    let preparing = thread::spawn(move || remote.prepare(&job(), &mut |_| Ok(())).unwrap_err().to_string());
     wait_until("the agent prepares", || !fixture.seen.jobs.lock().unwrap().is_empty());
     way.reset();
     assert!(preparing.join().unwrap().contains("lost"));

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use bench::Target;
@@ -17,6 +18,7 @@ use report::result::Limits;
 use report::scenario::Stability;
 use report::scenario::limits::{CLIENTS_MAX, CONNECTIONS_MAX, DEPTH_MAX, DIRECTORIES_MAX, FILES_MAX};
 
+use super::measure::interrupted;
 use super::password::PasswordArgs;
 use super::progress::{self, clock, filling, live_line};
 use super::server::{self, ServiceObserver};
@@ -196,11 +198,13 @@ pub(super) fn run(arguments: LoadArgs) -> anyhow::Result<ExitCode> {
     let plan = Plan { nt_hash, ..plan(arguments) };
     plan.check().map_err(|refused| usage(refused.to_string()))?;
     let mut limits = server::observe(&service, &target)?.map(LimitsInTime::new);
+    let stop = interrupted()?;
     let report = load::run(&plan, &mut |progress| {
         if let (Some(limits), Progress::Running { warming_up: false, .. }) = (&mut limits, progress) {
             limits.sample();
         }
         show(&bar, progress, plan.warm_up + plan.time);
+        if stop.load(Ordering::Relaxed) { Err(bench::Error::Stopped) } else { Ok(()) }
     });
     bar.finish_and_clear();
     let mut report = report.map_err(|wrong| wrong.at(&plan.target.to_string()))?;

@@ -227,7 +227,7 @@ fn arm(how: &HowArgs, target: &str, is_only: bool) -> anyhow::Result<Arm> {
 }
 
 /// Becomes true with the first SIGINT or SIGTERM; a second one ends the process at once.
-fn interrupted() -> anyhow::Result<Arc<AtomicBool>> {
+pub(super) fn interrupted() -> anyhow::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop))?;

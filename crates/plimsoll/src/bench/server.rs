@@ -326,7 +326,7 @@ mod tests {
             warm_up: Duration::ZERO,
             ..Plan::new(running.target("/v2"), Op::Read)
         };
-        let report = bench::load::run(&plan, &mut |_| ()).unwrap();
+        let report = bench::load::run(&plan, &mut |_| Ok(())).unwrap();
         let sample = observer.sample().unwrap();
         assert_eq!((sample.write_bytes, sample.limits), (1 << 20, Limits::default()));
         assert!(report.ops > 0 && sample.reads_from_memory >= report.ops, "{sample:?} {}", report.ops);

@@ -123,6 +123,7 @@ impl Host {
             {
                 limit();
             }
+            Ok(())
         });
         let report = report.unwrap();
         assert!(report.errors.is_empty(), "{:?}", report.errors);
@@ -323,7 +324,10 @@ fn a_stop_does_not_wait_for_what_waits() {
             // Its calls wait for hours; it ends with an error when the server goes.
             scope.spawn(|| {
                 plan.time = Duration::from_secs(60);
-                assert!(bench::load::run(&plan, &mut |_| ()).is_err(), "{version}: the server has stopped");
+                assert!(
+                    bench::load::run(&plan, &mut |_| Ok(())).is_err(),
+                    "{version}: the server has stopped"
+                );
             });
             while gate.throttled().1 == 0 {
                 std::thread::sleep(Duration::from_millis(10));

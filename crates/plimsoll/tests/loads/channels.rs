@@ -84,7 +84,7 @@ fn all_channels_of_a_session_carry_the_load() {
             protocol: Some(Protocol::Smb),
             ..job(Work::Transfers)
         };
-        engine.prepare(&transfers, &mut |_| {}).unwrap();
+        engine.prepare(&transfers, &mut |_| Ok(())).unwrap();
         // Two files, which a session opens once for all its connections.
         wait_until(|| {
             let usage = server.usage();
@@ -108,7 +108,7 @@ fn a_session_has_no_more_connections_than_its_client() {
     let target = format!("smb://alice@{}/v/below?channels=4", server.address).parse().unwrap();
     let nt_hash = Some(nt_hash());
     let mut engine = BuiltIn::new(target, Caller { nt_hash, ..Caller::default() });
-    engine.prepare(&Job { connections: 2, ..job(Work::Transfers) }, &mut |_| {}).unwrap();
+    engine.prepare(&Job { connections: 2, ..job(Work::Transfers) }, &mut |_| Ok(())).unwrap();
     wait_until(|| (server.usage().connections, server.usage().sessions) == (2, 1));
     let refused = run(&Plan { connections: 3, ..plan(&server, Op::Null, "?channels=4") });
     let refused = refused.unwrap_err().to_string();

@@ -45,7 +45,7 @@ fn control_in(ahead: Duration, seconds: u64) -> Control {
 
 fn prepared(target: &str, job: &Job) -> Prepared {
     let target: Target = target.parse().unwrap();
-    Prepared::new(&target, &Identity::new(0, 0), job, &mut |_| {}).unwrap()
+    Prepared::new(&target, &Identity::new(0, 0), job, &mut |_| Ok(())).unwrap()
 }
 
 fn ops(part: &Part) -> u64 {
@@ -126,7 +126,7 @@ fn a_set_runs_at_its_rate_over_smb_and_leaves_nothing() {
     smb::make_below(&server);
     for how in ["?sign=hmac", "?channels=2&seal=gcm"] {
         let mut engine = over_smb(&server, how);
-        engine.prepare(&Job { protocol: Some(Protocol::Smb), ..job() }, &mut |_| {}).unwrap();
+        engine.prepare(&Job { protocol: Some(Protocol::Smb), ..job() }, &mut |_| Ok(())).unwrap();
         // Streams go on in the second run where the first one's end cut them.
         for _ in 0..2 {
             let part = within_tries(|| {
@@ -161,7 +161,7 @@ fn without_a_cache_attributes_are_asked_for_over_smb() {
     let server = smb::Running::new();
     smb::make_below(&server);
     let mut engine = over_smb(&server, "?sign=hmac");
-    engine.prepare(&Job { attribute_cache: false, transfer: 4096, ..job() }, &mut |_| {}).unwrap();
+    engine.prepare(&Job { attribute_cache: false, transfer: 4096, ..job() }, &mut |_| Ok(())).unwrap();
     let part = engine.run(&control(2)).unwrap();
     assert!(part.errors.is_empty(), "{:?}", part.error_details);
     let stats = part.operations.iter().find(|one| one.name == "stat").unwrap().ops;
@@ -175,7 +175,7 @@ fn versions_find_the_same_files() {
     let run = |version: &str, protocol| {
         let target: Target = format!("nfs://{}/v?version={version}", host.address).parse().unwrap();
         let mut engine = BuiltIn::new(target, Caller::default());
-        engine.prepare(&Job { protocol, ..job() }, &mut |_| {}).unwrap();
+        engine.prepare(&Job { protocol, ..job() }, &mut |_| Ok(())).unwrap();
         let part = engine.run(&control(1)).unwrap();
         assert!(part.errors.is_empty(), "{:?}", part.error_details);
         part.wire.contains_key("OPEN")
@@ -211,7 +211,7 @@ fn agents_share_the_sets_over_version_4_1() {
         let job = Job { clients_total: 2, first_client, connections: 1, job_sets: 2, ..job() };
         let mut remote = Remote::connect(&agents[first_client].address().to_string(), &token).unwrap();
         remote.open(&format!("nfs://{address}/v?version=4.1"), &Caller::default()).unwrap();
-        remote.prepare(&job, &mut |_| {}).unwrap();
+        remote.prepare(&job, &mut |_| Ok(())).unwrap();
         remote
     });
     within_tries(|| {

@@ -15,6 +15,7 @@ mod tries;
 mod wiretap;
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 use bench::Target;
@@ -68,7 +69,7 @@ fn run(plan: &Plan) -> Report {
 fn answered(plan: &Plan, kinds: &[Kind]) -> Report {
     let mut plan = plan.clone();
     loop {
-        let report = load::run(&plan, &mut |_| {}).unwrap();
+        let report = load::run(&plan, &mut |_| Ok(())).unwrap();
         assert_eq!(report.errors_total(), 0, "{:?}", report.error_details);
         let has = |&kind: &Kind| report.kind(kind).is_some_and(|kind| kind.ops > 0);
         if report.ops > 0 && kinds.iter().all(has) {
@@ -106,6 +107,43 @@ fn every_kind_of_call_is_made_over_every_version() {
     // What loads made under names of their own they have removed again.
     let scratch = std::fs::read_dir(host.dir.path().join("plimsoll-bench/scratch")).unwrap();
     assert_eq!(scratch.count(), 0);
+}
+
+/// Stops a load while it fills files, and runs it again with a check of every byte.
+#[track_caller]
+fn assert_stops(plan: &Plan, directory: &Path) {
+    let plan = Plan { size: 64 << 20, files: 2, verify: true, ..plan.clone() };
+    let mut stop = |progress| match progress {
+        load::Progress::Layout(layout) if layout.written > 0 => Err(bench::Error::Stopped),
+        _ => Ok(()),
+    };
+    let stopped = load::run(&plan, &mut stop);
+    assert!(matches!(stopped, Err(bench::Error::Stopped)), "{stopped:?}");
+    let all = std::fs::read_dir(directory.join("plimsoll-bench")).unwrap();
+    let files: Vec<_> = all.map(|entry| entry.unwrap()).filter(|entry| entry.path().is_file()).collect();
+    assert!(files.is_empty(), "{}: {files:?}", plan.target);
+    let small = Plan { size: 1 << 20, cleanup: true, ..plan };
+    answered(&small, &[Kind::Read]);
+}
+
+#[test]
+fn load_that_is_stopped_leaves_no_partial_files() {
+    let host = Host::new(30);
+    for version in ["3", "4.1", "4.2"] {
+        assert_stops(&host.plan(host.address, version, Op::Read), host.dir.path());
+    }
+}
+
+#[test]
+fn load_that_is_stopped_while_it_runs_has_no_result() {
+    let host = Host::new(30);
+    let plan = Plan { time: Duration::from_secs(600), ..host.plan(host.address, "4.2", Op::Read) };
+    let mut stop = |progress| match progress {
+        load::Progress::Running { .. } => Err(bench::Error::Stopped),
+        _ => Ok(()),
+    };
+    let stopped = load::run(&plan, &mut stop);
+    assert!(matches!(stopped, Err(bench::Error::Stopped)), "{stopped:?}");
 }
 
 #[test]
@@ -161,7 +199,7 @@ fn job_runs_over_its_protocol() {
         {
             let mut engine = BuiltIn::new(target, Caller::default());
             let before = reads();
-            engine.prepare(&job(protocol), &mut |_| {}).unwrap();
+            engine.prepare(&job(protocol), &mut |_| Ok(())).unwrap();
             let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
             let control = Control::new(u64::try_from((now + Duration::from_millis(50)).as_nanos()).unwrap());
             control.set_window(0, 1);
@@ -171,7 +209,7 @@ fn job_runs_over_its_protocol() {
         }
     }
     let target = format!("nfs://{}/v", host.address).parse().unwrap();
-    let smb = BuiltIn::new(target, Caller::default()).prepare(&job(Some(Protocol::Smb)), &mut |_| {});
+    let smb = BuiltIn::new(target, Caller::default()).prepare(&job(Some(Protocol::Smb)), &mut |_| Ok(()));
     assert!(smb.unwrap_err().to_string().starts_with("the load is over SMB, which nfs://"));
 }
 
@@ -237,7 +275,7 @@ fn a_silent_server_is_waited_for_once_and_not_for_each_client() {
     let (address, seen) = wiretap(host.address);
     let target = format!("nfs://{address}/v?version=4.1").parse().unwrap();
     let mut engine = BuiltIn::new(target, Caller::default());
-    engine.prepare(&Job { clients: 4, clients_total: 4, ..job(None) }, &mut |_| {}).unwrap();
+    engine.prepare(&Job { clients: 4, clients_total: 4, ..job(None) }, &mut |_| Ok(())).unwrap();
     seen.lock().is_mute = true;
     let start = Instant::now();
     drop(engine);
@@ -248,11 +286,11 @@ fn a_silent_server_is_waited_for_once_and_not_for_each_client() {
 #[test]
 fn operation_or_path_that_does_not_exist_is_refused_with_reason() {
     let host = Host::new(30);
-    let open = load::run(&host.plan(host.address, "3", Op::Open), &mut |_| {}).unwrap_err().to_string();
+    let open = load::run(&host.plan(host.address, "3", Op::Open), &mut |_| Ok(())).unwrap_err().to_string();
     let words = "--op open is of NFSv4 and SMB; write ?version=4.1 or ?version=4.2";
     assert!(open.contains(words), "{open}");
     let target = format!("nfs://{}/nowhere?version=4.1", host.address).parse().unwrap();
     let plan = Plan::new(target, Op::Getattr);
-    let nowhere = load::run(&plan, &mut |_| {}).unwrap_err().to_string();
+    let nowhere = load::run(&plan, &mut |_| Ok(())).unwrap_err().to_string();
     assert!(nowhere.contains("/nowhere") && nowhere.contains("NFS4ERR_NOENT"), "{nowhere}");
 }

@@ -78,7 +78,7 @@ pub(crate) fn nt_hash() -> NtHash {
 }
 
 pub(crate) fn run(plan: &Plan) -> Result<Report, Error> {
-    load::run(plan, &mut |_| ())
+    load::run(plan, &mut |_| Ok(()))
 }
 
 #[test]
@@ -92,6 +92,13 @@ fn data_comes_back_as_it_was_written_under_every_protection() {
     let large = Plan { block: 1 << 20, size: 8 << 20, depth: 2, ..server.plan(Op::Mix, "?seal=gcm") };
     answered(&Plan { verify: false, ..large.clone() }, &[Kind::Read, Kind::Write]);
     answered(&Plan { op: Op::Read, ..large }, &[Kind::Read]);
+}
+
+#[test]
+fn load_that_is_stopped_leaves_no_partial_files() {
+    let server = Running::new();
+    make_below(&server);
+    crate::assert_stops(&server.plan(Op::Read, ""), &server.below());
 }
 
 #[test]
@@ -139,7 +146,7 @@ fn every_operation_is_made_and_leaves_nothing_behind() {
 
 /// One client's calls in a window of a second.
 fn measured(engine: &mut BuiltIn, job: &Job) -> Result<Part, Error> {
-    engine.prepare(job, &mut |_| {})?;
+    engine.prepare(job, &mut |_| Ok(()))?;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
     let control = Control::new(u64::try_from((now + Duration::from_millis(50)).as_nanos()).unwrap());
     control.set_window(0, 1);

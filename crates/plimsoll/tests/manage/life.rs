@@ -121,6 +121,7 @@ fn volume_deleted_by_force_answers_calls_that_wait_for_its_limit() {
                     is_running = true;
                     said.send((version, None)).unwrap();
                 }
+                Ok(())
             });
             // It ends with what was answered, or with the connection.
             let failed =

@@ -40,6 +40,7 @@ fn seen_wrong(client: &Client, plan: &Plan) -> Vec<String> {
             let look = look(client);
             looks.push((asked + asked.elapsed() / 2, look));
         }
+        Ok(())
     });
     let report = report.unwrap();
     assert!(report.errors.is_empty(), "{:?}", report.errors);

@@ -27,7 +27,7 @@ pub(super) fn lay_out(
     job: &Job,
     tool: &Tool,
     access: Access,
-    progress: &mut dyn FnMut(LayoutProgress),
+    progress: &mut dyn FnMut(LayoutProgress) -> Result<(), Error>,
 ) -> Result<(), Error> {
     remove_unfinished(directory)?;
     let files = plan::files(job);
@@ -42,10 +42,11 @@ pub(super) fn lay_out(
     }
     if job.cache == Cache::Warm {
         let text = plan::warming(&files, job.file_size, access);
-        finish(tool.start(&text, directory, tool.scratch()?)?, "read the files once", &mut || ())?;
+        finish(tool.start(&text, directory, tool.scratch()?)?, "read the files once", &mut || {
+            progress(LayoutProgress::share(1.0))
+        })?;
     }
-    progress(LayoutProgress::share(1.0));
-    Ok(())
+    progress(LayoutProgress::share(1.0))
 }
 
 /// Writes under temporary names, and renames complete files.
@@ -55,7 +56,7 @@ fn make(
     job: &Job,
     tool: &Tool,
     access: Access,
-    progress: &mut dyn FnMut(LayoutProgress),
+    progress: &mut dyn FnMut(LayoutProgress) -> Result<(), Error>,
 ) -> Result<(), Error> {
     missing.iter().try_for_each(|file| directory.remove(file))?;
     check_room(directory, missing, job.file_size)?;
@@ -74,7 +75,13 @@ fn make(
             written,
         }
     };
-    finish(tool.start(&text, &unfinished, tool.scratch()?)?, "make the files", &mut || progress(done()))?;
+    let filled =
+        finish(tool.start(&text, &unfinished, tool.scratch()?)?, "make the files", &mut || progress(done()));
+    if let Err(Error::Stopped) = filled {
+        // The next run would remove them too, but their space would be in use until then.
+        remove_unfinished(directory)?;
+    }
+    filled?;
     missing.iter().try_for_each(|file| unfinished.move_to(file, directory))?;
     remove_unfinished(directory)
 }
@@ -153,11 +160,16 @@ fn allocated(directory: &PrivateDir, file: &str) -> u64 {
     directory.stat(file).map_or(0, |found| u64::try_from(found.st_blocks).unwrap_or(0) * 512)
 }
 
-/// Waits for a fio whose figures do not matter. Fails if fio fails.
-fn finish(mut running: Running, doing: &str, look: &mut dyn FnMut()) -> Result<(), Error> {
+/// Waits for a fio whose figures do not matter. Fails if fio fails. An error of `look` ends fio.
+fn finish(
+    mut running: Running,
+    doing: &str,
+    look: &mut dyn FnMut() -> Result<(), Error>,
+) -> Result<(), Error> {
     while !running.is_over()? {
         thread::sleep(POLL);
-        look();
+        // fio works in threads, so that its end, when `running` is dropped, ends them all.
+        look()?;
     }
     match running.finish()?.failure() {
         Some(failure) => Err(Error::Plan(format!("fio could not {doing}: {failure}"))),

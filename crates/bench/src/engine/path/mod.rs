@@ -221,13 +221,17 @@ impl Engine for Path {
         })
     }
 
-    fn prepare(&mut self, job: &Job, progress: &mut dyn FnMut(LayoutProgress)) -> Result<(), Error> {
+    fn prepare(
+        &mut self,
+        job: &Job,
+        progress: &mut dyn FnMut(LayoutProgress) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         self.prepared = None;
         let files = self.files()?;
         let access = self.access(&files)?;
         plan::check(job, &self.mount, access)?;
         match job.work {
-            Work::OpenRead => opening::lay_out(&files, job)?,
+            Work::OpenRead => opening::lay_out(&files, job, progress)?,
             _ => layout::lay_out(&files, job, &self.tool, access, progress)?,
         }
         self.prepared = Some(Prepared { job: job.clone(), access, files });

@@ -18,7 +18,7 @@ use crate::driver::cpu::WindowCpu;
 use crate::engine::built_in::SMALL_FILES;
 use crate::error::Error;
 use crate::job::Control;
-use crate::job::Job;
+use crate::job::{Job, LayoutProgress};
 use crate::private_dir::PrivateDir;
 use wire_client::Version;
 
@@ -46,10 +46,19 @@ pub(super) fn check(job: &Job) -> Result<(), Error> {
     Ok(())
 }
 
-pub(super) fn lay_out(files: &PrivateDir, job: &Job) -> Result<(), Error> {
+pub(super) fn lay_out(
+    files: &PrivateDir,
+    job: &Job,
+    progress: &mut dyn FnMut(LayoutProgress) -> Result<(), Error>,
+) -> Result<(), Error> {
     let size = usize::try_from(job.block).unwrap_or(0);
+    let mut whole = 0;
+    let all = job.clients as u64 * job.jobs as u64 * SMALL_FILES;
     for number in 0..job.clients * job.jobs {
         for file in 0..SMALL_FILES {
+            let done = whole as f64 / all as f64;
+            progress(LayoutProgress { done, whole, files: all, written: 0 })?;
+            whole += 1;
             let name = name(job, number, file);
             if let Some(found) = files.file(&name)? {
                 if found.metadata().is_ok_and(|found| found.len() == job.block) {
@@ -212,12 +221,12 @@ mod tests {
     fn openings_are_counted_in_the_window_and_files_are_found_again() {
         let dir = tempfile::tempdir().unwrap();
         let files = PrivateDir::open(dir.path()).unwrap();
-        lay_out(&files, &small()).unwrap();
+        lay_out(&files, &small(), &mut |_| Ok(())).unwrap();
         let names = files.names().unwrap();
         assert_eq!(names.len(), 4 * 64);
         assert!(names.iter().all(|name| plan::is_file(name.to_str().unwrap())), "removed with the others");
         std::fs::write(dir.path().join("client0.0.1"), b"short").unwrap();
-        lay_out(&files, &small()).unwrap();
+        lay_out(&files, &small(), &mut |_| Ok(())).unwrap();
         let control = control();
         let part = run(&files, &small(), &control).unwrap();
         let done = &part.operations[0];
@@ -232,7 +241,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let files = PrivateDir::open(dir.path()).unwrap();
         let job = Job { clients: 1, clients_total: 1, jobs: 1, depth: 1, ..small() };
-        lay_out(&files, &job).unwrap();
+        lay_out(&files, &job, &mut |_| Ok(())).unwrap();
         for file in files.names().unwrap() {
             std::fs::write(dir.path().join(file), b"cut").unwrap();
         }

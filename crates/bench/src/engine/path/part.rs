@@ -146,7 +146,11 @@ mod tests {
         let job = Job { file_size: 4 << 20, depth: 2, rate: Some(2400.0), ..plan::tests::job() };
         let mut progress = Vec::new();
         let files = crate::private_dir::PrivateDir::open(directory.path()).unwrap();
-        super::super::layout::lay_out(&files, &job, &tool, access, &mut |done| progress.push(done)).unwrap();
+        super::super::layout::lay_out(&files, &job, &tool, access, &mut |done| {
+            progress.push(done);
+            Ok(())
+        })
+        .unwrap();
         assert_eq!(progress.last(), Some(&LayoutProgress { done: 1.0, ..LayoutProgress::default() }));
         let scratch = tool.scratch().unwrap();
         let text = plan::load(&job, access, (0, 2), scratch.path()).unwrap();
