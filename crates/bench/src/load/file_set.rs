@@ -233,7 +233,7 @@ impl FileSet {
         let (done, stop) = (Done::default(), AtomicBool::new(false));
         let make = |numbers: &[u32]| {
             let mut client = identity::setup_client(plan)?;
-            let file = |number: &u32| self.data_file(plan, &mut client, top, *number, (&done, &stop));
+            let file = |number: &u32| self.data_file(plan, &mut client, top, *number, &done, &stop);
             numbers.iter().map(file).collect()
         };
         let mut tell = || progress(done.progress(numbers.len() as u64, plan.size));
@@ -247,7 +247,8 @@ impl FileSet {
         client: &mut Client,
         top: &Handle,
         number: u32,
-        (done, stop): (&Done, &AtomicBool),
+        done: &Done,
+        stop: &AtomicBool,
     ) -> Result<Handle, Error> {
         go_on(stop)?;
         let name = format!("data-{number:06}");
@@ -263,7 +264,7 @@ impl FileSet {
             Err(refused) if refused.is(Status::NOENT) => client.create(top, &name, 0o644)?,
             Err(other) => return Err(other.into()),
         };
-        match self.fill_file(plan, client, &file, number, (done, stop)) {
+        match self.fill_file(plan, client, &file, number, done, stop) {
             Ok(()) => {
                 done.made.fetch_add(1, Ordering::Relaxed);
                 Ok(file)
@@ -283,7 +284,8 @@ impl FileSet {
         client: &mut Client,
         file: &Handle,
         number: u32,
-        (done, stop): (&Done, &AtomicBool),
+        done: &Done,
+        stop: &AtomicBool,
     ) -> Result<(), Error> {
         let transfer =
             usize::try_from(self.transfer).map_err(|_| Error::Plan("transfers are too large".to_owned()))?;

@@ -1,4 +1,4 @@
-//! Set-up work on several connections, which ends early once it is told to stop.
+//! Set-up work on several connections, which a stop ends early.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ScopedJoinHandle};

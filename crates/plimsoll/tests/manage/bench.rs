@@ -1,6 +1,7 @@
 //! The benchmark's commands beside a service: the forms of their results, and their targets.
 
 use crate::rig::{Service, eventually, plimsoll};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader};
@@ -50,6 +51,41 @@ fn a_service_of_the_environment_does_not_stop_a_measurement_of_another_server() 
     let done = run(other.command(&[]).env("NO_COLOR", "1"), dir.path(), &target);
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     assert_eq!(result()["target"]["volume"]["level"], "anf/ultra");
+}
+
+#[test]
+fn signal_while_files_are_filled_ends_the_command() {
+    let service = Service::start();
+    service.says(&["pool", "create", "p1", "--level", "plimsoll/custom", "--size", "1TiB"]);
+    let create = ["volume", "create", "v1", "--pool", "p1", "--size", "100GiB", "--allow", "127.0.0.1"];
+    service.says(&[&create[..], &["--limit", "throughput=8MiB/s"]].concat());
+    let dir = tempfile::tempdir().unwrap();
+    let scenario = dir.path().join("one.toml");
+    fs::write(&scenario, SCENARIO.replace("1m", "1g")).unwrap();
+    let target = format!("nfs://{}/v1", service.nfs());
+    let of_run = ["bench", "run", scenario.to_str().unwrap(), "--target", &target, "--working-set", "256MiB"];
+    let of_load = ["bench", "load", &target, "--op", "read", "--files", "1", "--size", "256m"];
+    for (arguments, signal) in [(&of_run[..], Signal::INT), (&of_load, Signal::TERM)] {
+        let mut command = service.command(&[]);
+        command.current_dir(dir.path()).args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().unwrap();
+        eventually("data is written", || part_of_file(service.data()) > Some(0));
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        let done = child.wait_with_output().unwrap();
+        let said = [done.stdout, done.stderr].map(|text| String::from_utf8(text).unwrap()).concat();
+        assert_eq!(done.status.code(), Some(1), "{said}");
+        assert!(said.contains("stopped before the end"), "{said}");
+        assert_eq!(part_of_file(service.data()), None, "{said}");
+    }
+}
+
+/// The length of the first data file of a load, which is somewhere below the directory.
+fn part_of_file(directory: &Path) -> Option<u64> {
+    fs::read_dir(directory).ok()?.flatten().find_map(|entry| match entry.file_name() == "data-000000" {
+        true => Some(entry.metadata().map_or(0, |found| found.len())),
+        false if entry.file_type().is_ok_and(|kind| kind.is_dir()) => part_of_file(&entry.path()),
+        false => None,
+    })
 }
 
 #[test]
