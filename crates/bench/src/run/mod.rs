@@ -31,7 +31,7 @@ use crate::pattern::Random;
 use progression::{Progression, WindowKind};
 
 pub use generator_group::{GeneratorGroup, Phase, PhaseStatus};
-pub use progression::RunPlan;
+pub use progression::{RunPlan, Written};
 pub use thoroughness::Thoroughness;
 
 /// Sizes of data files are multiples of this, unless they are smaller.
@@ -86,8 +86,8 @@ pub struct Measured<'a> {
 }
 
 pub trait ProgressListener {
-    /// Before anything is written to a target. `runs` have the facts about the targets.
-    fn planned(&mut self, _plan: &RunPlan, _runs: &[Run]) {}
+    /// Before anything is written to a target.
+    fn planned(&mut self, _plan: &RunPlan) {}
     fn progress(&mut self, progress: &Progress<'_>);
     fn measured(&mut self, measured: &Measured<'_>);
 }
@@ -114,7 +114,7 @@ pub fn run(
         (run.file_sizes, run.scaled) = (file_sizes.clone(), scaled.clone());
     }
     let progression = Progression::new(request, &runs);
-    listener.planned(&progression.plan(), &runs);
+    listener.planned(&progression.plan());
     let mut runner = Runner { request, arms, runs, stop, listener, progression, began: Instant::now() };
     let ended = runner.all_series();
     let mut runs = runner.runs;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use report::result::Run;
-use report::scenario::{Series, Work};
+use report::result::{Limits, Run};
+use report::scenario::{Point, Series, Work};
 
 use super::{Count, Phase, RunRequest, working_sets};
 use crate::eda::search::STEPS;
@@ -31,6 +31,16 @@ pub struct RunPlan {
     pub file_bytes: u64,
     /// Time of measurements and probes with writes.
     pub writing: Duration,
+    /// Bound of the bytes that they write. `None` if neither a rate nor a limit bounds a series.
+    pub written: Option<Written>,
+}
+
+/// A bound of the bytes that a run writes while it measures.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Written {
+    pub bytes: f64,
+    /// Whether the rates of the scenario are the bound everywhere, and not the limits of the volume.
+    pub at_rates: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,11 +147,16 @@ impl Progression {
                 duration: Duration::ZERO,
                 file_bytes: 0,
                 writing: Duration::ZERO,
+                written: None,
             },
         };
         progression.plan.duration = Duration::from_secs_f64(progression.rest(0.0));
         progression.plan.file_bytes = progression.unfilled.iter().flatten().sum();
-        progression.plan.writing = progression.writing(request, count(arms));
+        let limits = runs.first().and_then(|run| Some(run.target.volume.as_ref()?.limits));
+        let writing = progression.writing(request, count(arms));
+        progression.plan.writing =
+            Duration::from_secs_f64(writing.iter().map(|(_, _, seconds)| seconds).sum());
+        progression.plan.written = written(&writing, &limits.unwrap_or_default());
         progression
     }
 
@@ -149,17 +164,19 @@ impl Progression {
         self.plan
     }
 
-    fn writing(&self, request: &RunRequest, arms: u32) -> Duration {
+    /// The points with writes, and the seconds of each over all repetitions.
+    fn writing<'r>(&self, request: &'r RunRequest, arms: u32) -> Vec<(&'r Series, Point, f64)> {
         let thoroughness = &request.thoroughness;
         let each = f64::from(thoroughness.repetitions) * f64::from(arms) * self.length(WindowKind::Point);
         let search = self.probes_of_search.get() * self.length(WindowKind::Probe);
-        let of_series = |series: &Series| {
-            let writes = series.points().iter().filter(|point| point.read_percent < 100).count();
+        let mut all = Vec::new();
+        for series in request.scenario.series.iter().filter(|series| series.work == Work::Transfers) {
             let is_searched = series.is_searched() && thoroughness.searches_each_point;
-            writes as f64 * (each + if is_searched { search } else { 0.0 })
-        };
-        let series = request.scenario.series.iter().filter(|series| series.work == Work::Transfers);
-        Duration::from_secs_f64(series.map(of_series).sum())
+            let seconds = each + if is_searched { search } else { 0.0 };
+            let points = series.points().into_iter().filter(|point| point.read_percent < 100);
+            all.extend(points.map(|point| (series, point, seconds)));
+        }
+        all
     }
 
     pub(super) fn search_begins(&mut self) {
@@ -280,6 +297,24 @@ fn unfilled(request: &RunRequest, run: &Run) -> Vec<u64> {
     series.map(bytes).collect()
 }
 
+fn written(writing: &[(&Series, Point, f64)], limits: &Limits) -> Option<Written> {
+    let mut all = Written { bytes: 0.0, at_rates: true };
+    for (series, point, seconds) in writing {
+        let (block, share) = (point.block as f64, 1.0 - f64::from(point.read_percent) / 100.0);
+        let least = |all: [Option<f64>; 4]| all.into_iter().flatten().reduce(f64::min);
+        let limit = least([
+            limits.bytes_per_s.map(|limit| limit as f64 * share),
+            limits.write_bytes_per_s.map(|limit| limit as f64),
+            limits.iops.map(|limit| limit as f64 * share * block),
+            limits.write_iops.map(|limit| limit as f64 * block),
+        ]);
+        let rate = series.rate.map(|rate| rate * share * block);
+        all.at_rates &= rate.is_some_and(|rate| limit.is_none_or(|limit| rate <= limit));
+        all.bytes += least([limit, rate, None, None])? * seconds;
+    }
+    Some(all)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -333,6 +368,27 @@ mod tests {
         let expected = 12.0 * 4.5 + 6.0 * 2.5 + 1_073_741_824.0 / 200e6;
         assert!((plan.duration.as_secs_f64() - expected).abs() < 0.1, "{plan:?}");
         assert!((plan.writing.as_secs_f64() - 6.0 * 4.5).abs() < 0.1, "{plan:?}");
+    }
+
+    #[test]
+    fn bytes_written_are_bounded_by_rates_and_limits() {
+        let text = "name = \"a\"\ntitle = \"A\"\n[[series]]\nname = \"one\"\njobs = 1\ndepths = [1]\nblocks = [\"8k\"]\n\
+                    reads = [70]\nrate = 500\n";
+        let paced: Scenario = text.parse().unwrap();
+        let free: Scenario = text.replace("rate = 500\n", "").parse().unwrap();
+        let bound = |scenario: &Scenario, limits| {
+            let series = &scenario.series[0];
+            let point = series.points().remove(0);
+            written(&[(series, point, 100.0)], &limits)
+                .map(|written| (written.bytes.round(), written.at_rates))
+        };
+        let limits = |bytes: Option<u64>, iops| Limits { bytes_per_s: bytes, iops, ..Limits::default() };
+        let of_rate = 500.0 * 0.3 * 8192.0 * 100.0;
+        assert_eq!(bound(&paced, limits(None, None)), Some((of_rate, true)));
+        assert_eq!(bound(&paced, limits(Some(1 << 30), Some(1000))), Some((of_rate, true)));
+        assert_eq!(bound(&paced, limits(None, Some(50))), Some((of_rate / 10.0, false)));
+        assert_eq!(bound(&free, limits(Some(1_000_000), None)), Some((30_000_000.0, false)));
+        assert_eq!(bound(&free, limits(None, None)), None);
     }
 
     #[test]

@@ -4,11 +4,11 @@ use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant, SystemTime};
 
 use bench::engine::LayoutProgress;
-use bench::run::{Measured, Phase, Progress, ProgressListener, RunPlan};
+use bench::run::{Measured, Phase, Progress, ProgressListener, RunPlan, Written};
 use indicatif::{ProgressBar, ProgressStyle};
 use report::document::table::separated;
 use report::document::words;
-use report::result::{Measurement, Run};
+use report::result::Measurement;
 
 use crate::terminal::{self, Tone, fold, unpainted};
 
@@ -75,8 +75,8 @@ pub(super) fn show(bar: &ProgressBar, text: &str) {
 }
 
 impl ProgressListener for Screen<'_> {
-    fn planned(&mut self, plan: &RunPlan, runs: &[Run]) {
-        for line in announcement(plan, runs) {
+    fn planned(&mut self, plan: &RunPlan) {
+        for line in announcement(plan) {
             let lines = match self.bar.is_hidden() {
                 true => vec![line],
                 false => fold(&line, terminal::columns_of_errors()),
@@ -120,7 +120,7 @@ fn now() -> String {
 }
 
 /// The cost of a run, before it starts.
-fn announcement(plan: &RunPlan, runs: &[Run]) -> Vec<String> {
+fn announcement(plan: &RunPlan) -> Vec<String> {
     let about = if plan.is_estimate { "about " } else { "" };
     let mut parts = vec![format!("{about}{}", counted(plan.measurements, "measurement"))];
     if plan.searches > 0 {
@@ -138,14 +138,10 @@ fn announcement(plan: &RunPlan, runs: &[Run]) -> Vec<String> {
         ));
     }
     if plan.writing > Duration::ZERO {
-        let limit = runs.first().and_then(|run| run.target.volume.as_ref()).and_then(|volume| {
-            let limits = &volume.limits;
-            limits.bytes_per_s.into_iter().chain(limits.write_bytes_per_s).min()
-        });
-        written.push(match limit {
-            Some(limit) => {
-                let most = limit as f64 * plan.writing.as_secs_f64();
-                format!("writes at most {} while it measures (at the limit of the volume)", size(most))
+        written.push(match plan.written {
+            Some(Written { bytes, at_rates }) => {
+                let bound = if at_rates { "rate of the scenario" } else { "limit of the volume" };
+                format!("writes about {} while it measures, at the {bound}", size(bytes))
             }
             None => {
                 format!("writes for {} as fast as the target takes it", length(plan.writing))
@@ -300,8 +296,9 @@ mod tests {
             duration: Duration::from_secs(429),
             file_bytes: 768 << 20,
             writing: Duration::from_secs(96),
+            written: None,
         };
-        let lines = announcement(&plan, &[]);
+        let lines = announcement(&plan);
         assert_eq!(
             lines,
             [
@@ -310,6 +307,12 @@ mod tests {
                  it."
             ]
         );
+        let written = |at_rates| {
+            let written = Some(Written { bytes: 3.0 * f64::from(1 << 30), at_rates });
+            announcement(&RunPlan { file_bytes: 0, written, ..plan }).remove(1)
+        };
+        assert_eq!(written(true), "It writes about 3.0 GiB while it measures, at the rate of the scenario.");
+        assert_eq!(written(false), "It writes about 3.0 GiB while it measures, at the limit of the volume.");
     }
 
     #[test]
