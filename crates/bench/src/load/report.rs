@@ -196,7 +196,7 @@ fn warnings(plan: &Plan, counters: &OpCounters, facts: Facts) -> Vec<String> {
         facts.restarts > 0,
         format!("the server restarted {} times: unstable data may be lost", facts.restarts),
     );
-    warn(plan.time < SHORT, format!("short: {:?} is too little for a statement", plan.time));
+    warn(plan.time < SHORT, format!("short: {:?} of measurement give no reliable figures", plan.time));
     warn(facts.co_located, "co-located: client and server share this host".to_owned());
     let seconds = series(plan, counters);
     let idle = seconds.iter().filter(|second| second.ops == 0).count();

@@ -63,7 +63,7 @@ fn check(check: &Check) -> String {
         CheckedFigure::LatencyP99Ms => ("p99 ", "ms", "at most "),
     };
     let (asked, delivered) = (Value::figure(check.asked), Value::figure(check.delivered));
-    format!("asked {what}{at_most}{asked} {unit}, delivered {delivered}")
+    format!("asked {what}{at_most}{asked} {unit}, delivered {delivered} {unit}")
 }
 
 #[cfg(test)]
@@ -84,6 +84,10 @@ mod tests {
         assert!(judged.points[0].starts_with("fail: "), "{judged:?}");
         assert!(judged.points[0].contains("asked 1,000,000,000 IOPS, delivered "), "{judged:?}");
         assert!(judged.points[0].contains("; asked mean at most 1,000,000 ms, delivered "), "{judged:?}");
+        for point in &judged.points {
+            let (rate, mean) = point.rsplit_once("; asked ").unwrap();
+            assert!(rate.ends_with(" IOPS") && mean.contains(" ms") && mean.ends_with(" ms"), "{point}");
+        }
         for text in [html(std::slice::from_ref(&report)), markdown(std::slice::from_ref(&report))] {
             assert!(text.contains("Fail: 6 of 6 points") && text.contains("asked 1,000,000,000 IOPS"));
         }
