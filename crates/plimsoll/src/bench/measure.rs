@@ -1,9 +1,11 @@
 //! Measuring one target, or several in turn: what `bench run`, `bench compare` and `bench fio` share.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use anyhow::Context;
 use bench::agent::{Remote, Token};
 use bench::engine::{self, Caller, Engine};
 use bench::observer::Observer;
@@ -194,10 +196,30 @@ pub(super) fn has_result(run: &Run) -> bool {
     run.cells.iter().any(|cell| cell.measurements.iter().any(Measurement::is_valid))
 }
 
-/// Writes the file of a run.
+/// Writes the file of a run. A file of that name moves to a free one: it may be the result of hours.
 pub(super) fn write(run: &Run, path: &Path) -> anyhow::Result<()> {
     let text = serde_json::to_string(run)?;
+    if let Some(earlier) = move_away(path)? {
+        terminal::warn(&format!("{} existed: it is now {}", path.display(), earlier.display()));
+    }
     output::write(path, text + "\n")
+}
+
+/// Renames a file with contents to the first free name with a number at its end.
+fn move_away(path: &Path) -> anyhow::Result<Option<PathBuf>> {
+    let has_contents = fs::symlink_metadata(path).is_ok_and(|found| found.is_file() && found.len() > 0);
+    if !has_contents {
+        return Ok(None);
+    }
+    let numbered = |number: u32| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".{number}"));
+        PathBuf::from(name)
+    };
+    let is_free = |path: &PathBuf| fs::symlink_metadata(path).is_err();
+    let free = (1..=u32::MAX).map(numbered).find(is_free).context("no name is free")?;
+    fs::rename(path, &free).with_context(|| format!("cannot rename {}", path.display()))?;
+    Ok(Some(free))
 }
 
 /// A target with who makes its load, and who can tell of it.
@@ -239,6 +261,21 @@ pub(super) fn interrupted() -> anyhow::Result<Arc<AtomicBool>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn earlier_result_is_kept_under_a_free_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("r.json");
+        let run = report::document::sample::depths();
+        write(&run, &path).unwrap();
+        let first = fs::read(&path).unwrap();
+        for count in 2..4 {
+            write(&Run { seed: 99, ..run.clone() }, &path).unwrap();
+            assert_eq!(fs::read_dir(directory.path()).unwrap().count(), count);
+            assert_eq!(fs::read(directory.path().join("r.json.1")).unwrap(), first);
+        }
+        assert_eq!(fs::read(directory.path().join("r.json.2")).unwrap(), fs::read(&path).unwrap());
+    }
 
     #[test]
     fn working_set_has_a_block_for_each_job() {

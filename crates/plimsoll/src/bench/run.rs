@@ -56,7 +56,8 @@ pub(crate) struct RunArgs {
     case: Vec<Case>,
     /// File for the result [default: SCENARIO-SECONDS.json]
     ///
-    /// JSON. The default name has the seconds since 1970 and is in the current directory.
+    /// JSON. The default name has the seconds since 1970 and is in the current directory. A file of that name is kept: it
+    /// becomes FILE.1.
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Print the result as JSON instead of tables
