@@ -22,7 +22,8 @@ use crate::terminal::{self, Tone, folded};
 /// The arguments of `bench compare`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Exit status: 0 nothing is worse, 1 something is, 2 they cannot be compared.
+Exit status: 0 nothing is worse, 1 something is, 2 nothing is worse but some rate cannot be compared, or a file is not a run
+or a measurement failed.
 
 Examples:
   plimsoll bench compare before.json after.json
