@@ -54,15 +54,6 @@ impl SizingOutput<'_> {
         text
     }
 
-    /// The next commands.
-    pub(super) fn next(&self) -> String {
-        let more = if self.all { "" } else { "\"--all\" lists every option; " };
-        let next = format!(
-            "With the same flags: {more}\"explain\" shows the arithmetic, \"apply --name NAME --allow CLIENT\" creates it."
-        );
-        format!("\n{}", folded("", &next, self.columns))
-    }
-
     /// The reasons why the other options rank lower, with the options of each reason.
     fn others(&self, shown: usize) -> String {
         let mut reasons: Vec<(String, Vec<String>)> = Vec::new();
@@ -349,6 +340,13 @@ fn details(choice: &Choice, asked: &SizingRequest) -> Facts {
         facts.add_cell("Caveat", Cell::from(caveat.as_str()).tone(Tone::Warning));
     }
     facts
+}
+
+/// The next commands, each with the flags of the question.
+pub(super) fn next(commands: &[String], all: bool) -> String {
+    let lines: String = commands.iter().map(|command| format!("  {command}\n")).collect();
+    let more = if all { "" } else { "\"--all\" lists every option.\n" };
+    format!("\nNext, for this option with the same flags:\n{lines}{more}")
 }
 
 /// The need of each year, and whether the option still carries it.

@@ -26,7 +26,7 @@ use crate::number::whole;
 use crate::terminal::folded;
 
 use answer::SizingOutput;
-use question::{Asked, ELSEWHERE, HiddenQuestion, LongHelp, Question, SizingRequest};
+use question::{Asked, ELSEWHERE, GivenFlags, HiddenQuestion, LongHelp, Question, SizingRequest};
 
 /// Advise level, capacity, volumes and mount options for a workload.
 #[derive(Debug, Args)]
@@ -134,7 +134,7 @@ fn advise(question: &Question, shown: &Shown) -> anyhow::Result<ExitCode> {
     }
     let asked = match question.asked()? {
         Asked::One(asked) => asked,
-        Asked::Several(requests) => return plan::Planned::new(*requests)?.show(shown),
+        Asked::Several(requests) => return plan::Planned::new(*requests)?.show(&question.given, shown),
     };
     let advice = asked.advice()?;
     let choice = shown.option.0.of(&advice, Nothing::Nearest)?;
@@ -150,7 +150,10 @@ fn advise(question: &Question, shown: &Shown) -> anyhow::Result<ExitCode> {
     form.show(&json::of_advice(&advice, &asked, years.as_deref()), |_| {
         let priced = asked.catalog.prices.is_some();
         let years = in_words.map_or_else(String::new, |years| answer::years(&years, priced, columns));
-        Ok(answer.text() + &years + &answer.next())
+        let mut next = shown.option.0.next(&question.given);
+        // "apply" refuses an option that is too small.
+        next.truncate(if advice.options.is_empty() { 1 } else { next.len() });
+        Ok(answer.text() + &years + &answer::next(&next, shown.all))
     })?;
     Ok(ended(&advice))
 }
@@ -194,6 +197,13 @@ pub(crate) enum Nothing {
 }
 
 impl OptionArg {
+    /// The commands that explain and create this option of the question.
+    fn next(&self, given: &GivenFlags) -> Vec<String> {
+        let option = if self.option == 1 { String::new() } else { format!("--option {} ", self.option) };
+        let create = format!("{option}--name NAME --allow CLIENT");
+        vec![given.command("explain", option.trim_end()), given.command("apply", &create)]
+    }
+
     /// The option with this number.
     pub(crate) fn of<'a>(&self, advice: &'a Advice, nothing: Nothing) -> anyhow::Result<&'a Choice> {
         if let Some(choice) = self.option.checked_sub(1).and_then(|index| advice.options.get(index)) {

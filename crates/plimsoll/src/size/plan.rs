@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::answer::{self, carries, of_stream, times};
 use super::json::{JsonChoice, JsonRaise};
-use super::question::{SeveralRequests, SizingRequest};
+use super::question::{GivenFlags, SeveralRequests, SizingRequest};
 use super::{NOTHING_FITS, OptionArg, Shown, explain};
 use crate::exit::usage;
 use crate::form::Form;
@@ -60,7 +60,7 @@ impl Planned {
         chosen.ok_or_else(|| usage(format!("there is no option {}; allowed: 1 to {count}", arg.option)))
     }
 
-    pub(super) fn show(&self, shown: &Shown) -> anyhow::Result<ExitCode> {
+    pub(super) fn show(&self, given: &GivenFlags, shown: &Shown) -> anyhow::Result<ExitCode> {
         let (form, arg) = (&shown.form.0, &shown.option.0);
         let columns = form.columns();
         let option = if self.plan.options.is_empty() { None } else { Some(self.option(arg)?) };
@@ -77,7 +77,9 @@ impl Planned {
             let Some(option) = option else { return Ok(self.refusal(columns)) };
             let priced = self.catalog.prices.is_some();
             let years = in_words.map_or_else(String::new, |years| answer::years(&years, priced, columns));
-            Ok(self.text(option, arg.option, shown.all, columns) + &years + &next(shown.all, columns))
+            let mut next = arg.next(given);
+            next.push(given.command("scenario", "--output DIR"));
+            Ok(self.text(option, arg.option, shown.all, columns) + &years + &answer::next(&next, shown.all))
         })?;
         Ok(if option.is_some() { ExitCode::SUCCESS } else { ExitCode::from(NOTHING_FITS) })
     }
@@ -262,16 +264,6 @@ impl Planned {
             volumes: pool.volumes.iter().filter_map(volume).collect(),
         }
     }
-}
-
-/// The next commands.
-fn next(all: bool, columns: Option<usize>) -> String {
-    let more = if all { "" } else { "\"--all\" lists every option; " };
-    let next = format!(
-        "With the same file: {more}\"explain\" shows the arithmetic, \"apply --name POOL --allow CLIENT\" creates it, \
-         \"scenario --output DIR\" writes the loads that prove it."
-    );
-    "\n".to_owned() + &folded("", &next, columns)
 }
 
 /// The plan, for programs.

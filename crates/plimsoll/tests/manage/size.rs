@@ -202,6 +202,46 @@ fn plan_has_a_page_with_costs_and_years() {
     assert_eq!(status(&["--capacity", "1TiB", "--years", "3"]), 2);
 }
 
+/// The printed command of a verb, as arguments.
+fn printed<'t>(text: &'t str, verb: &str) -> Vec<&'t str> {
+    let start = format!("  plimsoll size {verb} ");
+    let line = text.lines().find(|line| line.starts_with(&start));
+    line.unwrap_or_else(|| panic!("no {verb}: {text}")).split_whitespace().skip(2).collect()
+}
+
+/// The printed command that creates an option, with a name and a client, and without its effect.
+fn dry_run<'t>(apply: &[&'t str]) -> Vec<&'t str> {
+    let flags = apply.strip_suffix(&["--name", "NAME", "--allow", "CLIENT"]).unwrap();
+    [flags, &["--name", "shared", "--allow", "10.1.0.0/16", "--dry-run"]].concat()
+}
+
+#[test]
+fn printed_apply_creates_the_option_that_is_shown() {
+    let dir = tempfile::tempdir().unwrap();
+    let [file, prices] = ["plan.toml", "prices.toml"].map(|name| dir.path().join(name));
+    std::fs::write(&file, THREE).unwrap();
+    std::fs::write(&prices, size(&["prices", "--example"]).1).unwrap();
+    let [file, prices] = [&file, &prices].map(|path| path.to_str().unwrap());
+    let plan = ["--plan", file, "--prices", prices, "--years", "3", "--option", "2", "--wide"];
+    let (_, text, _) = size(&plan);
+    let total = text.lines().find(|line| line.starts_with("Total: ")).unwrap();
+    let apply = printed(&text, "apply");
+    assert!(!apply.contains(&"--wide"));
+    let created = size(&dry_run(&apply)).1;
+    assert!(created.contains(total), "{total}: {created}");
+    assert!(printed(&text, "scenario").ends_with(&["--prices", prices, "--years", "3", "--output", "DIR"]));
+    let one = ["--like=home", "--users", "500", "--capacity-headroom", "0", "--regular", "--all"];
+    let (_, text, _) = size(&one);
+    let option = text.lines().find_map(|line| line.strip_prefix("Option 1: ")).unwrap();
+    let apply = printed(&text, "apply");
+    let created = size(&dry_run(&apply)).1;
+    assert!(created.contains(option), "{option}: {created}");
+    let explained = size(&printed(&text, "explain")).1;
+    assert!(explained.contains(option), "{option}: {explained}");
+    let (_, text, _) = size(&["--capacity", "1TiB", "--iops", "1M", "--level", "gcnv/flex"]);
+    assert!(!text.contains("plimsoll size apply"), "it would be refused: {text}");
+}
+
 #[test]
 fn plan_gives_a_scenario_for_each_workload_that_can_be_measured() {
     let dir = tempfile::tempdir().unwrap();

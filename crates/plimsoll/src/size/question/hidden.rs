@@ -1,9 +1,11 @@
 //! Flags that work and that a help text does not repeat.
 
+use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches};
 
 use super::Question;
 use crate::manage::ServiceArgs;
+use crate::shell::quoted;
 
 /// The line that the help of a subcommand ends with.
 pub(in crate::size) const ELSEWHERE: &str = "The flags of the workload: plimsoll size --help";
@@ -33,6 +35,57 @@ impl<const SERVICE: bool> Args for HiddenQuestion<SERVICE> {
 
     fn augment_args_for_update(command: Command) -> Command {
         Self::augment_args(command)
+    }
+}
+
+/// The flags of a question in the order of the command line, to ask it again.
+#[derive(Debug)]
+pub(in crate::size) struct GivenFlags(String);
+
+impl GivenFlags {
+    /// A command of `plimsoll size` with the same question, ready for a shell.
+    pub(in crate::size) fn command(&self, verb: &str, more: &str) -> String {
+        let words = ["plimsoll size", verb, &self.0, more];
+        words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+    }
+}
+
+impl FromArgMatches for GivenFlags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        let mut words: Vec<(usize, String)> = Vec::new();
+        for arg in Question::augment_args(Command::new("question")).get_arguments() {
+            let (id, long) = (arg.get_id().as_str(), arg.get_long().unwrap_or_default());
+            let is_given = matches.try_contains_id(id).unwrap_or_default()
+                && matches.value_source(id) == Some(ValueSource::CommandLine);
+            if !is_given {
+                continue;
+            }
+            let places = matches.indices_of(id).into_iter().flatten();
+            let values = matches.get_raw(id).into_iter().flatten();
+            for (place, value) in places.zip(values) {
+                let value = quoted(&value.to_string_lossy()).into_owned();
+                let has_value = arg.get_action().takes_values();
+                words
+                    .push((place, if has_value { format!("--{long} {value}") } else { format!("--{long}") }));
+            }
+        }
+        words.sort();
+        Ok(Self(words.into_iter().map(|(_, word)| word).collect::<Vec<_>>().join(" ")))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for GivenFlags {
+    fn augment_args(command: Command) -> Command {
+        command
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        command
     }
 }
 

@@ -20,11 +20,14 @@ use crate::manage::ServiceArgs;
 use flags::{ChoiceFlags, ClientFlags, FromFlags, LoadFlags};
 use load::{Counted, assumed};
 
-pub(super) use hidden::{ELSEWHERE, HiddenQuestion, LongHelp};
+pub(super) use hidden::{ELSEWHERE, GivenFlags, HiddenQuestion, LongHelp};
 
 /// A workload, and the choice of levels for it.
 #[derive(Debug, Args)]
 pub(crate) struct Question {
+    // First, because each flag that a field reads is gone for the fields after it.
+    #[command(flatten)]
+    pub(super) given: GivenFlags,
     #[command(flatten)]
     load: LoadFlags,
     #[command(flatten)]
