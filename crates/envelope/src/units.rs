@@ -151,7 +151,7 @@ fn parse(text: &str, unit_of: impl Fn(&str) -> Option<u64>, per: u64) -> Option<
 }
 
 /// Bytes of a unit: `KiB`, `MB`, or a letter alone in either case, optionally with an `i`. No unit is bytes.
-fn bytes_per_unit(name: &str) -> Option<u64> {
+pub(crate) fn bytes_per_unit(name: &str) -> Option<u64> {
     if let Some((_, bytes)) = UNITS.iter().find(|(known, _)| *known == name) {
         return Some(*bytes);
     }

@@ -5,7 +5,7 @@ use super::constraint::{Constraint, Utilization};
 use super::envelopes::needed;
 use super::layout::Candidate;
 use super::mount::for_clients;
-use super::{Band, Bound, Catalog, Cost, Mount, Recommendation, Stream, Workload, mib_within, size};
+use super::{Band, Bound, Catalog, Cost, Mount, Recommendation, Stream, Workload, mib, mib_within, size};
 use crate::{
     Bytes, BytesPerSecond, Iops, Level, Origin, Owner, Pool, Provider, ProvisionedIops, Qos, Refusal, Source,
     Volume, grouped,
@@ -134,7 +134,23 @@ impl Choice {
             choice.caveats.push(LIMITS_APART.to_owned());
         }
         choice.caveats.extend(choice.of_several_volumes(workload));
+        choice.caveats.extend(choice.of_data_per_operation(workload));
         Ok(choice)
+    }
+
+    /// A caveat that bounds count the load with other data per operation than the question shows.
+    fn of_data_per_operation(&self, workload: &Workload) -> Option<String> {
+        let (asked, needed) = (workload.needed(), self.needed(workload));
+        let (asked, counted) =
+            asked.iter().zip(&needed).find(|(asked, counted)| asked.block != counted.block)?;
+        Some(format!(
+            "The EDA mix has {} of data an operation by SPECstorage, and {} as measured on such volumes: bounds count the \
+             latter, so {} with headroom are {} here.",
+            size(asked.block),
+            size(counted.block),
+            mib(asked.rate),
+            mib(counted.rate)
+        ))
     }
 
     /// A caveat about data and load in several volumes.

@@ -1,6 +1,7 @@
 //! Bounds of a choice, and the share of each that a load uses.
 
 use super::{Band, Stream};
+use crate::units::bytes_per_unit;
 use crate::{Bytes, BytesPerSecond, Ceilings, Iops, grouped};
 use serde::Serialize;
 
@@ -310,13 +311,32 @@ fn size_of(bytes: Bytes, up: bool) -> String {
     let Some((shift, unit)) = units.into_iter().find(|(shift, _)| bytes.0 >> shift > 0) else {
         return format!("{bytes:#}");
     };
-    let hundredths = rounded(u128::from(bytes.0) * 100, shift, up);
-    let whole = hundredths / 100;
-    match (grouped(whole), hundredths % 100) {
-        (whole, 0) => format!("{whole} {unit}"),
-        (whole, rest) if rest % 10 == 0 => format!("{whole}.{} {unit}", rest / 10),
-        (whole, rest) => format!("{whole}.{rest:02} {unit}"),
+    let thousandths = u128::from(bytes.0) * 1000;
+    // An exact size stays exact, so that it never shows as more than the size to buy.
+    if thousandths.is_multiple_of(1 << shift) {
+        return decimal(rounded(thousandths, shift, up), 3, unit);
     }
+    decimal(rounded(u128::from(bytes.0) * 100, shift, up), 2, unit)
+}
+
+/// A number of tenths, hundredths and so on with its unit, without zeros at the end.
+fn decimal(parts: u64, decimals: usize, unit: &str) -> String {
+    let one = 10u64.pow(u32::try_from(decimals).unwrap_or_default());
+    let fraction = format!(".{:0decimals$}", parts % one);
+    format!("{}{} {unit}", grouped(parts / one), fraction.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// A required size in the unit of the available size beside it: rounded up, but never to more than that if it fits.
+pub(super) fn size_needed_of(needed: Bytes, available: Bytes) -> String {
+    let shown = size_to_buy(available);
+    let (number, unit) = shown.split_once(' ').unwrap_or((&shown, "B"));
+    let Some(bytes) = bytes_per_unit(unit) else { return size(needed) };
+    // With its decimals the available size is exact, so rounding up a smaller one cannot exceed it.
+    let decimals = number.split_once('.').map_or(0, |(_, fraction)| fraction.len()).max(2);
+    let one = 10u128.pow(u32::try_from(decimals).unwrap_or_default());
+    let parts = (u128::from(needed.0) * one).div_ceil(u128::from(bytes));
+    // Without groups, as in the available size.
+    decimal(u64::try_from(parts).unwrap_or(u64::MAX), decimals, unit).replace(',', "")
 }
 
 #[cfg(test)]
@@ -331,6 +351,8 @@ mod tests {
         let bytes = Bytes((3 << 40) + (1 << 30) + 1);
         assert_eq!((size(bytes), size_within(bytes)), ("3.01 TiB".to_owned(), "3 TiB".to_owned()));
         assert_eq!(size_to_buy(Bytes::gib(2_629)), "2629 GiB");
+        let exact = Bytes::gib(10_368);
+        assert_eq!((size(exact), size_within(exact)), ("10.125 TiB".into(), "10.125 TiB".into()));
         assert_eq!(
             (size(Bytes::gib(2_629)), size_within(Bytes::gib(2_629))),
             ("2.57 TiB".into(), "2.56 TiB".into())
@@ -348,6 +370,19 @@ mod tests {
             prop_assert_eq!(size_to_buy(Bytes(bytes)).parse::<Bytes>().unwrap(), Bytes(bytes));
             prop_assert!(rate(mib(BytesPerSecond(bytes))) >= BytesPerSecond(bytes));
             prop_assert!(rate(mib_within(BytesPerSecond(bytes))) <= BytesPerSecond(bytes));
+        }
+
+        #[test]
+        fn needed_size_is_shown_as_more_than_available_only_if_it_is(
+            needed in 1u64..1 << 55,
+            available in prop_oneof![1u64..1 << 55, (1u64..1 << 25).prop_map(|gib| gib << 30)],
+        ) {
+            let shown = size_needed_of(Bytes(needed), Bytes(available));
+            let unit = size_to_buy(Bytes(available));
+            prop_assert!(shown.split_once(' ').unwrap().1 == unit.split_once(' ').unwrap().1, "{shown} {unit}");
+            let read = shown.parse::<Bytes>();
+            prop_assert!(read.as_ref().is_ok_and(|shown| *shown >= Bytes(needed)) || read.is_err(), "{shown}");
+            prop_assert!(needed > available || read.is_ok_and(|shown| shown <= Bytes(available)), "{shown}");
         }
 
         #[test]

@@ -1,5 +1,7 @@
 //! Ranks options and explains the order.
 
+use std::cmp::Ordering;
+
 use super::{Advice, Bound, Choice, Evidence};
 use crate::Provider;
 
@@ -80,12 +82,14 @@ fn reason(option: &Choice, better: &Choice, number: usize, advice: &Advice) -> S
         return format!("as large as option {number}, but its envelope is not published");
     }
     let carried = |one: &Choice| one.maximum_load(&advice.workload).map(|(rate, _)| rate);
-    let carries = match carried(option).cmp(&carried(better)) {
-        std::cmp::Ordering::Less => "carries less",
-        std::cmp::Ordering::Equal => "carries as much",
-        std::cmp::Ordering::Greater => "carries more than requested",
-    };
-    format!("as large as option {number}, and {carries}")
+    match carried(option).cmp(&carried(better)) {
+        Ordering::Less => format!("as large as option {number}, and carries less"),
+        // Levels are listed the slowest first, and faster ones usually cost more.
+        Ordering::Equal => format!("as large as option {number}, and carries as much: only prices decide"),
+        Ordering::Greater => {
+            format!("as large as option {number}, and faster, but option {number} is fast enough")
+        }
+    }
 }
 
 #[cfg(test)]
@@ -125,6 +129,14 @@ mod tests {
         assert_eq!(levels, ["gcnv/extreme", "anf/ultra", "anf/premium"]);
         assert_eq!(advice.reason_for_rank(1), Some("costs 50 % more than option 1".to_owned()));
         assert_eq!(advice.reason_for_rank(2), Some("has no price in the table".to_owned()));
+    }
+
+    #[test]
+    fn faster_option_of_the_same_size_comes_later_because_the_first_suffices() {
+        let advice = advise(&workload(), &Catalog::of([Level::AnfPremium, Level::AnfUltra])).unwrap();
+        assert_eq!(advice.options[1].level(), Level::AnfUltra);
+        let why = advice.reason_for_rank(1).unwrap();
+        assert_eq!(why, "as large as option 1, and faster, but option 1 is fast enough");
     }
 
     #[test]

@@ -60,7 +60,10 @@ impl SizingOutput<'_> {
         let first = if self.all { 1 } else { shown };
         for (index, option) in self.advice.options.iter().enumerate().skip(first) {
             let Some(why) = self.advice.reason_for_rank(index) else { continue };
-            let name = format!("{} {}", index + 1, kind(option));
+            let is_twice = self.advice.options.iter().filter(|other| kind(other) == kind(option)).count() > 1;
+            let bought = times(option.pools, &size_to_buy(option.pool.size));
+            let bought = if is_twice { format!(" ({bought})") } else { String::new() };
+            let name = format!("{} {}{bought}", index + 1, kind(option));
             match reasons.iter_mut().find(|(known, _)| *known == why) {
                 Some((_, names)) => names.push(name),
                 None => reasons.push((why, vec![name])),

@@ -17,10 +17,15 @@ pub(super) fn explained(choice: &Choice, asked: &SizingRequest, columns: Option<
     text.push_str(&indented(&answer::question(workload).fit(inner)));
     text.push_str("\nThe load that ceilings must carry\n");
     text.push_str(&line(&format!("capacity  {}", capacity(workload))));
-    for (stream, needed) in workload.streams.iter().zip(workload.needed()) {
+    let counted = choice.needed(workload);
+    for ((stream, needed), counted) in workload.streams.iter().zip(workload.needed()).zip(counted) {
         let percent = workload.headroom_percent;
         let sum = format!("{} + {percent} % headroom = {}", mib(stream.rate), mib(needed.rate));
         text.push_str(&format!("  load      {sum}, {:#} of {}\n", needed.iops(), size(stream.block)));
+        if counted.block != needed.block {
+            let sum = format!("{:#} of {} = {}", counted.iops(), size(counted.block), mib(counted.rate));
+            text.push_str(&line(&format!("counted   {sum}, as measured on such volumes: see the caveats")));
+        }
     }
     text.push_str(&format!("\n{}\n", answer::what(choice)));
     for origin in &choice.origins {
@@ -92,7 +97,7 @@ fn conclusion(choice: &Choice, asked: &SizingRequest, columns: Option<usize>) ->
             format!("it does not fit: {}", answer::missed(choice, workload))
         }
         Some(bound) => {
-            format!("it fits; the {} is taken most, which is why it is not smaller", bound.kind.name())
+            format!("it fits; nothing smaller fits, because of the {}", bound.kind.name())
         }
         None => "it fits".to_owned(),
     };

@@ -408,6 +408,34 @@ fn headroom_over_the_data_is_shown_and_can_be_changed() {
 }
 
 #[test]
+fn eda_load_is_counted_with_the_data_of_the_page_and_says_so() {
+    let flags = ["--capacity", "60TiB", "--like", "eda", "--iops", "400k", "--level", "anf/ultra", "--large"];
+    let (_, text, _) = size(&[&["explain", "--wide"], &flags[..]].concat());
+    for said in [
+        "load      6,304.6 MiB/s + 30 % headroom = 8,196 MiB/s, 520,000 IOPS of 16.14 KiB\n",
+        "counted   520,000 IOPS of 15.75 KiB = 7,996.1 MiB/s, as measured on such volumes",
+        "7,996.1 MiB/s read and written of 9,216 MiB/s",
+        "so 8,196 MiB/s with headroom are 7,996.1 MiB/s here",
+    ] {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+    let (_, text, _) = size(&["explain", "--capacity", "60TiB", "--iops", "1k", "--level", "anf/ultra"]);
+    assert!(!text.contains("counted "), "{text}");
+}
+
+#[test]
+fn needed_capacity_is_in_the_unit_of_the_bought_one_and_never_more() {
+    let (_, text, _) =
+        size(&["--like", "home", "--users", "500", "--growth", "20", "--years", "3", "--wide"]);
+    assert!(text.contains("snapshots: 10.125 TiB\n"), "{text}");
+    assert!(text.contains("10.125 TiB needed of 10.125 TiB"), "{text}");
+    assert!(text.contains("filestore/zonal (2 × 5.25 TiB)"), "{text}");
+    assert!(text.contains("filestore/zonal (12.5 TiB)"), "{text}");
+    let (_, text, _) = size(&["--capacity", "4TiB", "--level", "gcnv/flex"]);
+    assert!(text.contains("4915.2 GiB needed of 4916 GiB"), "{text}");
+}
+
+#[test]
 fn reads_and_writes_that_a_level_limits_apart_are_shown_apart() {
     let with = |read: &str, level: &str| {
         let flags = ["--capacity", "4TiB", "--iops", "12k", "--block", "8k", "--capacity-headroom", "0"];

@@ -3,7 +3,8 @@
 mod envelope;
 
 use super::constraint::{
-    Bound, Constraint, Load, Utilization, mib, mib_within, multiple, size, size_to_buy, size_within,
+    Bound, Constraint, Load, Utilization, mib, mib_within, multiple, size, size_needed_of, size_to_buy,
+    size_within,
 };
 use super::envelopes::needed;
 use super::layout::Candidate;
@@ -83,7 +84,7 @@ impl Assessor<'_> {
         let volumes = candidate.volumes();
         let room = u128::from(candidate.volume.size.0) * u128::from(volumes);
         let each = multiple(u64::from(volumes), size_to_buy(candidate.volume.size));
-        let formula = format!("{} needed of {each}", size(needed));
+        let formula = format!("{} needed of {each}", size_needed_of(needed, candidate.volume.size));
         self.add(Bound::Capacity, Utilization::of(u128::from(needed.0), room), formula, OWN);
         self.smallest();
         if let Some(max) = self.workload.capacity_max {
@@ -106,12 +107,11 @@ impl Assessor<'_> {
             let used = Utilization::of(u128::from(min.0), u128::from(is.0));
             Some((
                 used,
-                format!("{} of {what} of {} are the least", size(min), size_to_buy(is)),
+                format!("the smallest {what} has {}, this one {}", size(min), size_to_buy(is)),
                 bands.source,
             ))
         };
-        let both =
-            [of(pool.sizes(), "a pool", pool.size), of(volume.sizes(pool.level), "a volume", volume.size)];
+        let both = [of(pool.sizes(), "pool", pool.size), of(volume.sizes(pool.level), "volume", volume.size)];
         if let Some((used, formula, source)) = both.into_iter().flatten().max_by_key(|(used, ..)| *used) {
             self.add(Bound::Smallest, used, formula, source);
         }

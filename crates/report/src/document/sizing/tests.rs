@@ -315,6 +315,6 @@ fn years_and_assumptions_of_one_workload_are_on_its_page() {
     assert!(page.contains(said), "{page}");
     assert!(page.contains("10 TiB now, 14.41 TiB with 20 % growth a year over 2 years"));
     assert!(page.contains("20 % over the data, for snapshots: 17.29 TiB"));
-    assert!(page.contains("17.29 TiB needed of"));
+    assert!(page.contains("17694.73 GiB needed of 17695 GiB"), "{page}");
     assert!(page.contains("<li>like home: assumed</li>"));
 }
