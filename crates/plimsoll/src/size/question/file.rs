@@ -7,6 +7,7 @@ use std::path::Path;
 use anyhow::anyhow;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Command, FromArgMatches};
+use control::VolumeName;
 use toml::{Table, Value};
 
 use super::flags::{ClientFlags, LoadFlags};
@@ -51,6 +52,10 @@ impl PlanFile<'_> {
                 let wrong = format!("workload {number}: the name is missing, like name = \"home\"");
                 return Err(self.wrong(&pointer, &wrong));
             };
+            // "size apply" creates volumes with these names.
+            if let Err(wrong) = name.parse::<VolumeName>() {
+                return Err(self.wrong(&format!("{pointer}/name"), &format!("workload {number}: {wrong}")));
+            }
             if !names.insert(name.as_str()) {
                 let wrong = format!("two workloads have the name {name}: give each its own");
                 return Err(self.wrong(&format!("{pointer}/name"), &wrong));
@@ -266,6 +271,7 @@ mod tests {
                 "plan.toml: line 3: workload home: there is no key capasity; allowed: name, average,",
             ),
             (of("years = 3"), "no key years"),
+            ("[[workload]]\nname = \"a/b\"\nusers = 1".to_owned(), "plan.toml: line 2: workload 1: "),
             (
                 of("iops = \"20k\""),
                 "plan.toml: line 1: workload home: the capacity is missing: give \"capacity\" SIZE, like capacity = \"40TiB\"",

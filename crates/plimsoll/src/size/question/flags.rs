@@ -11,8 +11,9 @@ use crate::manage;
 use crate::number::whole;
 
 /// The flags of a workload, which stand in the plan's file.
-const PLAN_CONFLICTS: [&str; 12] = [
+const PLAN_CONFLICTS: [&str; 13] = [
     "capacity",
+    "growth",
     "iops",
     "throughput",
     "like",
@@ -32,11 +33,11 @@ pub(super) struct LoadFlags {
     /// Data stored now, like 40TiB
     #[arg(long, value_name = "SIZE")]
     pub(crate) capacity: Option<Bytes>,
-    /// Expected growth of the data, in percent
-    #[arg(long, value_name = "PERCENT", default_value_t = 0, group = "grown", value_parser = whole::<u32>(0..=u32::MAX))]
-    pub(crate) growth: u32,
+    /// Expected growth of the data, in percent [default: 0]
+    #[arg(long, value_name = "PERCENT", value_parser = whole::<u32>(0..=u32::MAX))]
+    pub(crate) growth: Option<u32>,
     /// Size for the end of year N, where --growth is that of a year, and show each year; with --plan, the growth of each workload
-    #[arg(long, value_name = "N", requires = "grown", hide_short_help = true, value_parser = whole::<u32>(0..=u32::MAX))]
+    #[arg(long, value_name = "N", hide_short_help = true, value_parser = whole::<u32>(0..=u32::MAX))]
     pub(crate) years: Option<u32>,
     /// Operations a second, like 120k
     ///
@@ -51,13 +52,17 @@ pub(super) struct LoadFlags {
     /// The mix is --block, --read and --pattern, which override it.
     #[arg(long, value_name = "KIND", value_parser = WorkloadKind::named, conflicts_with = "from")]
     pub(crate) like: Option<&'static WorkloadKind>,
-    /// Users, 4 IOPS and 10 GiB each: sets --like home
+    /// Users, 4 IOPS and 10 GiB each, 25 % active: sets --like home
+    ///
+    /// Only active users count for the load of the peak: 500 users have 5,000 GiB and 500 IOPS.
     #[arg(long, value_name = "N", value_parser = words::count(), conflicts_with_all = ["streams", "machines", "gpus", "jobs", "from", "from_volume"])]
     pub(crate) users: Option<u32>,
     /// Video streams, 700 Mbit/s and 3 TiB each
     #[arg(long, value_name = "N", value_parser = words::count(), conflicts_with_all = ["machines", "gpus", "jobs", "from", "from_volume"])]
     pub(crate) streams: Option<u32>,
-    /// Virtual machines, 50 IOPS and 60 GiB each
+    /// Virtual machines, 50 IOPS and 60 GiB each, 50 % active
+    ///
+    /// Only active machines count for the load of the peak: 10 machines have 600 GiB and 250 IOPS.
     #[arg(long, value_name = "N", value_parser = words::count(), conflicts_with_all = ["gpus", "jobs", "from", "from_volume"])]
     pub(crate) machines: Option<u32>,
     /// GPUs in training, 500 MiB/s and 2 TiB each
@@ -187,7 +192,7 @@ pub(super) struct ChoiceFlags {
     /// Plan the [[workload]] tables of a TOML file
     ///
     /// Each table has a name and the keys of a workload's flags, like capacity = "4TiB".
-    #[arg(long, value_name = "FILE", conflicts_with_all = PLAN_CONFLICTS, group = "grown")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = PLAN_CONFLICTS)]
     pub(crate) plan: Option<PathBuf>,
     /// Table of prices in TOML: see "plimsoll size prices"
     #[arg(long, value_name = "FILE")]

@@ -173,3 +173,21 @@ impl LoadFlags {
 fn flag(demand: &Demand) -> String {
     format!("--{}s", demand.unit.to_lowercase())
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::{Args, Command};
+
+    use super::*;
+
+    #[test]
+    fn help_of_counted_units_has_the_share_that_is_active() {
+        let command = LoadFlags::augment_args(Command::new("size"));
+        for demand in WorkloadKind::all().iter().filter_map(|kind| kind.demand) {
+            let is_own = |arg: &&clap::Arg| arg.get_long() == flag(demand).strip_prefix("--");
+            let help = command.get_arguments().find(is_own).unwrap().get_help().unwrap().to_string();
+            let share = format!("{} % active", demand.active_percent);
+            assert_eq!(help.contains(&share), demand.active_percent < 100, "{}: {help}", demand.unit);
+        }
+    }
+}

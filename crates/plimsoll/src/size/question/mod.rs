@@ -94,6 +94,11 @@ impl Question {
 
     /// Builds the workload and the catalog. Reads files, and watches a running volume, if the flags say so.
     fn ask(&self) -> anyhow::Result<SizingRequest> {
+        if self.load.years.is_some() && self.load.growth.is_none() {
+            return Err(usage(
+                "--years needs the growth of the data in a year: give --growth, like --growth 20",
+            ));
+        }
         let mut notes = Vec::new();
         let (observed, stored) = self.observed()?;
         let mut streams: Vec<Stream> = self.load.stream()?.into_iter().collect();
@@ -158,7 +163,7 @@ impl Question {
             notes.push(format!("the capacity is {what}, {shown}: --capacity overrides it"));
         }
         Ok(Workload {
-            growth_percent: load.growth,
+            growth_percent: load.growth.unwrap_or(0),
             years: load.years.unwrap_or(1),
             capacity_headroom_percent: load.capacity_headroom,
             streams,

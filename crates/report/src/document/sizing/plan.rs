@@ -87,7 +87,7 @@ impl<'a> Page<'a> {
     fn lead(&self, option: &'a PlanOption) -> Lead {
         let limit = self.closest(option).map_or_else(String::new, |(asked, volume, _)| {
             format!(
-                "Closest to its limit: {}. {}",
+                "The load closest to its limit: {}. {}",
                 asked.name,
                 options::carried(&volume.choice, asked.workload)
             )
@@ -143,8 +143,15 @@ impl<'a> Page<'a> {
     }
 
     fn options_table(&self, title: &str, count: usize, chosen: usize) -> Table {
-        let head =
-            ["Option", "At peak", "Cost a month", "Capacity", "Pools", "Volumes", "Closest to its limit"];
+        let head = [
+            "Option",
+            "At peak",
+            "Cost a month",
+            "Capacity",
+            "Pools",
+            "Volumes",
+            "Load closest to its limit",
+        ];
         let mut table = Table::new(title, &head);
         for (index, option) in self.plan.options.iter().enumerate().take(count) {
             let closest = self.closest(option);

@@ -266,7 +266,7 @@ fn plan_page_has_the_form_of_the_single_one() {
     let order = [
         "<h1>What to buy for 3 workloads: 9 TiB, 39.1 MiB/s and 5,000 IOPS</h1>",
         "<p class=\"result\">anf/premium: 9 TiB in 1 pool, 3 volumes, 921.60 EUR a month.</p>",
-        "<p class=\"limit\">Closest to its limit: ",
+        "<p class=\"limit\">The load closest to its limit: ",
         "Load of each workload and its limit",
         ">limit: the load that the volumes carry</text>",
         "<h2>Options</h2>",

@@ -62,8 +62,13 @@ impl Years {
             None => "It carries every year.".to_owned(),
         };
         let last = rows.last().map_or(0, |row| row.year);
+        let is_same = |pair: &[Row]| pair[0].needs.is_some() && pair[0].needs == pair[1].needs;
+        let same = match rows.windows(2).any(is_same) {
+            true => " Years have the same size where sizes come in steps, or where the load decides.",
+            false => "",
+        };
         let growth = format!(
-            "{growth}; the load stays the same. The option is sized for year {last}. Each size includes the headroom."
+            "{growth}; the load stays the same. The option is sized for year {last}. Each size includes the headroom.{same}"
         );
         Self { rows: rows.into_iter().map(Row::in_words).collect(), verdict, growth }
     }
