@@ -144,6 +144,18 @@ pub(crate) fn command(
     format!("mount -t {kind} -o {options} {source} /mnt{}", note(durability))
 }
 
+/// The options of a service with those that are advised besides: the service's ports and version come first and stay.
+pub(crate) fn with_advised(options: &str, advised: &str) -> String {
+    let name = |option: &str| option.split('=').next().unwrap_or_default().to_owned();
+    let set: Vec<String> = options.split(',').map(name).collect();
+    // `tcp` is an older spelling of `proto=tcp`.
+    let is_set = |option: &str| {
+        set.contains(&name(option)) || (option == "tcp" && set.iter().any(|set| set == "proto"))
+    };
+    let more = advised.split(',').filter(|option| !option.is_empty() && !is_set(option));
+    [options].into_iter().chain(more).collect::<Vec<_>>().join(",")
+}
+
 /// An address of this machine as `mount` takes it.
 pub(crate) fn host(address: IpAddr) -> String {
     in_brackets(&name_at(address))
@@ -233,6 +245,15 @@ mod tests {
         assert_eq!(of(&own, Protocol::NfsV3, Protection::Verified), "vers=3,proto=tcp,nolock,xprtsec=mtls");
         assert!(all.target(Protocol::NfsV3, None, Protection::Plain).is_none());
         assert!(all.service().v3_locks.is_err() && own.service().v3_locks.is_ok());
+    }
+
+    #[test]
+    fn advised_options_follow_those_of_the_service_once() {
+        assert_eq!(
+            with_advised("vers=3,proto=tcp,port=2050,nolock", "vers=3,hard,tcp,timeo=600,nconnect=16"),
+            "vers=3,proto=tcp,port=2050,nolock,hard,timeo=600,nconnect=16"
+        );
+        assert_eq!(with_advised("vers=4.1,proto=tcp", ""), "vers=4.1,proto=tcp");
     }
 
     #[test]

@@ -427,8 +427,8 @@ impl Session {
         self.smb
     }
 
-    /// The commands that mount a volume: one for each protocol at each of its addresses.
-    pub(crate) fn mount_commands(&self, volume: &Volume) -> anyhow::Result<Vec<String>> {
+    /// The commands that mount a volume: one for each protocol at each of its addresses, with further `advised` options.
+    pub(crate) fn mount_commands(&self, volume: &Volume, advised: &str) -> anyhow::Result<Vec<String>> {
         let targets = self.ask(|client| client.mount_targets(&volume.name))?.mount_targets;
         let command = |target: &MountTarget| {
             let address: Option<IpAddr> = target.address.as_ref().and_then(|text| text.parse().ok());
@@ -439,7 +439,8 @@ impl Session {
                 (None, _) => self.host().to_owned(),
             };
             let protocol = target.protocol.into();
-            mounting::command(protocol, &target.options, &host, &target.path, volume.durability.to_value())
+            let options = mounting::with_advised(&target.options, advised);
+            mounting::command(protocol, &options, &host, &target.path, volume.durability.to_value())
         };
         Ok(targets.iter().map(command).collect())
     }

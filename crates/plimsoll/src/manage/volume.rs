@@ -291,7 +291,7 @@ fn create(session: &Session, args: Create) -> anyhow::Result<()> {
             false => "Exists already, unchanged: volume",
         };
         let stats = session.ask(|client| client.stats(&volume.name))?;
-        let commands = session.mount_commands(volume)?.join("\n  ");
+        let commands = session.mount_commands(volume, "")?.join("\n  ");
         let mount = match volume.endpoints.len() {
             0 | 1 => format!("Mount as root, with one of:\n  {commands}\n"),
             _ => format!("Mount as root, each client from another of its endpoints in turn:\n  {commands}\n"),
@@ -413,7 +413,7 @@ fn state(of: State) -> Cell {
 fn show(session: &Session, name: &str) -> anyhow::Result<()> {
     let tagged = session.ask(|client| client.volume(name))?;
     let stats = session.ask(|client| client.stats(name))?;
-    let mount_commands = session.mount_commands(&tagged.value)?;
+    let mount_commands = session.mount_commands(&tagged.value, "")?;
     let details = Details { usage: Some(Usage::of(&stats)), mount_commands };
     session.show(&Detailed { object: &tagged.value, details }, |Detailed { object: volume, details }| {
         let columns = session.columns();

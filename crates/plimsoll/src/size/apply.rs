@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::answer;
 use super::plan::Planned;
 use super::question::{Asked, HiddenQuestion, SizingRequest};
-use super::{Nothing, OptionArg};
+use super::shown::{Nothing, OptionArg};
 use crate::exit::usage;
 use crate::form::{Form, TEXT, json};
 use crate::manage::{RuleFlags, Session};
@@ -40,7 +40,13 @@ pub(super) struct ApplyArgs {
 /// A pool and its volumes to create.
 struct PlannedPool {
     pool: NewPool,
-    volumes: Vec<NewVolume>,
+    volumes: Vec<PlannedVolume>,
+}
+
+/// A volume to create, with the mount options that are advised for it.
+struct PlannedVolume {
+    new: NewVolume,
+    mount_options: String,
 }
 
 /// The created pools and volumes, or with `--dry-run` the planned ones.
@@ -72,8 +78,9 @@ pub(super) fn run(args: &ApplyArgs) -> anyhow::Result<ExitCode> {
             false
         }
     };
-    let volume_names =
-        |planned: &PlannedPool| planned.volumes.iter().map(|volume| volume.name.clone()).collect::<Vec<_>>();
+    let volume_names = |planned: &PlannedPool| {
+        planned.volumes.iter().map(|volume| volume.new.name.clone()).collect::<Vec<_>>()
+    };
     let applied = Applied {
         dry_run: args.dry_run,
         pools: wanted.pools.iter().map(|planned| planned.pool.name.clone()).collect(),
@@ -85,13 +92,6 @@ pub(super) fn run(args: &ApplyArgs) -> anyhow::Result<ExitCode> {
         if !is_new {
             say("Nothing to change: all of it exists already, with these settings.\n")?;
         }
-        if applied.mounts.is_empty() {
-            say(&format!("Mount with: -o {}\n", applied.mount_options))?;
-        }
-        applied
-            .mounts
-            .iter()
-            .try_for_each(|(name, options)| say(&format!("Mount {name} with: -o {options}\n")))?;
         say(match applied.mounts.is_empty() {
             true => {
                 "Next: \"plimsoll size scenario\" with the flags of the workload writes the load that proves it.\n"
@@ -186,7 +186,7 @@ fn of_option(
 
 impl PlannedPool {
     fn preview(&self) -> String {
-        let volume = |volume: &NewVolume| {
+        let volume = |PlannedVolume { new: volume, .. }: &PlannedVolume| {
             let clients: Vec<&str> =
                 volume.rules.iter().flatten().flat_map(|rule| &rule.clients).map(String::as_str).collect();
             let clients = clients.join(", ");
@@ -223,12 +223,13 @@ fn of_choice(choice: &Choice, asked: &SizingRequest, naming: &Naming<'_>, rule: 
         let first = (number - 1) * choice.volumes_per_pool;
         let volume = |place: u32| {
             let own = numbered(naming.volume, choice.volumes(), first + place);
-            NewVolume {
+            let new = NewVolume {
                 settings: VolumeSettings::from(&choice.volume.settings),
                 protocols: Some(vec![Protocol::from(asked.workload.protocol)]),
                 rules: Some(vec![rule.clone()]),
                 ..NewVolume::new(own, name.clone(), choice.volume.size.0)
-            }
+            };
+            PlannedVolume { new, mount_options: choice.mount.options.clone() }
         };
         let settings = PoolSettings::from(&choice.pool.settings);
         let size = choice.pool.size.0;
@@ -245,7 +246,7 @@ fn check_names(pools: &[PlannedPool]) -> anyhow::Result<()> {
     let mut names = BTreeSet::new();
     for planned in pools {
         planned.pool.name.parse::<PoolName>().map_err(|wrong| usage(wrong.to_string()))?;
-        for volume in &planned.volumes {
+        for PlannedVolume { new: volume, .. } in &planned.volumes {
             volume.name.parse::<VolumeName>().map_err(|wrong| usage(wrong.to_string()))?;
             if !names.insert(&volume.name) {
                 let name = &volume.name;
@@ -276,7 +277,7 @@ impl Existing {
                 session.ask(|client| client.create_pool(&one.pool))?;
                 existing.pools.insert(name.clone());
             }
-            for volume in &one.volumes {
+            for PlannedVolume { new: volume, .. } in &one.volumes {
                 if volumes.iter().any(|other| other.name == volume.name) {
                     let found = session.ask(|client| client.create_volume(&ChangeOptions::none(), volume))?;
                     existing.volumes.insert(volume.name.clone(), found.value);
@@ -331,8 +332,11 @@ fn create(
         created.pools.push(name.clone());
         say(&format!("Created the pool {name}\n"))?;
     }
-    for volume in &planned.volumes {
-        let mounts = |made: &Volume| Ok::<_, anyhow::Error>(session.mount_commands(made)?.join("\n  or "));
+    for PlannedVolume { new: volume, mount_options } in &planned.volumes {
+        let mounts = |made: &Volume| {
+            let commands = session.mount_commands(made, mount_options)?;
+            Ok::<_, anyhow::Error>(commands.join("\n  or "))
+        };
         if let Some(found) = existing.volumes.get(&volume.name) {
             say(&format!("The volume {} exists already: {}\n", volume.name, mounts(found)?))?;
             continue;

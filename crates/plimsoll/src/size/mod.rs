@@ -8,25 +8,25 @@ mod plan;
 mod prices;
 pub(crate) mod question;
 mod scenario;
+mod shown;
 mod watch;
 mod words;
 
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::bail;
 use clap::{Args, Subcommand};
 use envelope::{Advice, Choice, Year};
 use report::document::sizing::{self, Sized, Years};
 
 use crate::exit::usage;
 use crate::form::{Form, TEXT};
-use crate::number::whole;
 use crate::terminal::folded;
 
 use answer::SizingOutput;
-use question::{Asked, ELSEWHERE, GivenFlags, HiddenQuestion, LongHelp, Question, SizingRequest};
+use question::{Asked, ELSEWHERE, HiddenQuestion, Question, SizingRequest};
+use shown::{NOTHING_FITS, Nothing, OptionArg, Shown};
 
 /// Advise level, capacity, volumes and mount options for a workload.
 #[derive(Debug, Args)]
@@ -77,30 +77,6 @@ enum Verb {
     Prices(prices::PricesArgs),
 }
 
-/// The form of the answer.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Output")]
-struct Shown {
-    /// List all options and all skipped levels, each with its reason
-    #[arg(long, hide_short_help = true)]
-    all: bool,
-    #[command(flatten)]
-    form: LongHelp<Form>,
-    /// Write a page with the recommendation, its costs and a plot
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-    #[command(flatten)]
-    option: LongHelp<OptionArg>,
-}
-
-/// The selected option.
-#[derive(Debug, Args)]
-pub(crate) struct OptionArg {
-    /// Option to show in full, by its number
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<usize>(1..))]
-    option: usize,
-}
-
 #[derive(Debug, Args)]
 struct ExplainArgs {
     #[command(flatten)]
@@ -110,9 +86,6 @@ struct ExplainArgs {
     #[command(flatten)]
     option: OptionArg,
 }
-
-/// The exit status if no option carries the workload.
-const NOTHING_FITS: u8 = 3;
 
 /// Answers the question. If no option carries the workload, shows the nearest one and returns [`NOTHING_FITS`].
 pub(crate) fn run(args: SizeArgs) -> anyhow::Result<ExitCode> {
@@ -185,42 +158,6 @@ fn explain(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
 
 fn ended(advice: &Advice) -> ExitCode {
     if advice.options.is_empty() { ExitCode::from(NOTHING_FITS) } else { ExitCode::SUCCESS }
-}
-
-/// The choice if no option carries the workload.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Nothing {
-    /// The nearest option.
-    Nearest,
-    /// No option: an error.
-    Refused,
-}
-
-impl OptionArg {
-    /// The commands that explain and create this option of the question.
-    fn next(&self, given: &GivenFlags) -> Vec<String> {
-        let option = if self.option == 1 { String::new() } else { format!("--option {} ", self.option) };
-        let create = format!("{option}--name NAME --allow CLIENT");
-        vec![given.command("explain", option.trim_end()), given.command("apply", &create)]
-    }
-
-    /// The option with this number.
-    pub(crate) fn of<'a>(&self, advice: &'a Advice, nothing: Nothing) -> anyhow::Result<&'a Choice> {
-        if let Some(choice) = self.option.checked_sub(1).and_then(|index| advice.options.get(index)) {
-            return Ok(choice);
-        }
-        match (advice.options.len(), advice.misses.first()) {
-            (0, Some(miss)) if nothing == Nothing::Nearest => Ok(miss),
-            (0, Some(miss)) => {
-                bail!("nothing carries this workload; {}", answer::missed(miss, &advice.workload))
-            }
-            (0, None) => {
-                let why = advice.left_out.iter().map(|one| format!("{} {}", one.level, one.why));
-                bail!("nothing was left to choose from: {}", why.collect::<Vec<_>>().join("; "))
-            }
-            (count, _) => Err(usage(format!("there is no option {}; allowed: 1 to {count}", self.option))),
-        }
-    }
 }
 
 impl SizingRequest {

@@ -3,16 +3,17 @@
 use std::process::ExitCode;
 
 use envelope::{
-    Catalog, LatencyCheck, Plan, PlanOption, PlanYear, PlannedPool, PoolRaise, RaiseStep, Workload, size,
-    size_to_buy,
+    Catalog, Choice, LatencyCheck, Plan, PlanOption, PlanYear, PlannedPool, PoolRaise, RaiseStep, Workload,
+    size, size_to_buy,
 };
 use report::document::sizing::{self, Sized, Years};
 use serde::Serialize;
 
 use super::answer::{self, carries, of_stream, times};
+use super::explain;
 use super::json::{JsonChoice, JsonRaise};
 use super::question::{GivenFlags, SeveralRequests, SizingRequest};
-use super::{NOTHING_FITS, OptionArg, Shown, explain};
+use super::shown::{NOTHING_FITS, OptionArg, Shown};
 use crate::exit::usage;
 use crate::form::Form;
 use crate::manage::Table;
@@ -47,6 +48,12 @@ impl Planned {
 
     pub(super) fn name(&self, workload: usize) -> &str {
         self.workloads.get(workload).and_then(|one| one.name.as_deref()).unwrap_or_default()
+    }
+
+    /// The choice for a workload in the first option; `None` if no level carries all workloads.
+    pub(super) fn advised(&self, workload: usize) -> Option<&Choice> {
+        let volumes = self.plan.options.first()?.volumes();
+        volumes.into_iter().find(|volume| volume.workload == workload).map(|volume| &volume.choice)
     }
 
     /// The option with this number.

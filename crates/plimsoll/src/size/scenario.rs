@@ -4,9 +4,10 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::Args;
-use envelope::{Access, Stream};
+use envelope::{Access, Choice, Stream};
 use report::scenario::{Depth, Pattern, Scenario, Series, Targets};
 
+use super::plan::Planned;
 use super::question::{Asked, HiddenQuestion, SizingRequest};
 use crate::exit::usage;
 use crate::form::Form;
@@ -25,16 +26,17 @@ pub(super) fn run(args: &ScenarioArgs) -> anyhow::Result<ExitCode> {
     match args.question.0.asked()? {
         Asked::One(asked) => {
             args.form.check_extension(&["toml"], "")?;
-            args.form.show(&of(&asked)?, |scenario| Ok(toml::to_string(scenario)?))?;
+            let advised = asked.advice().ok().and_then(|advice| connections(advice.options.first()?));
+            args.form.show(&of(&asked, advised)?, |scenario| Ok(toml::to_string(scenario)?))?;
         }
-        Asked::Several(requests) => write_all(&requests.workloads, args)?,
+        Asked::Several(requests) => write_all(&Planned::new(*requests)?, args)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Writes a file for each workload of a plan, and says how to run it. Workloads that the benchmark cannot run are named
 /// with the reason.
-fn write_all(workloads: &[SizingRequest], args: &ScenarioArgs) -> anyhow::Result<()> {
+fn write_all(planned: &Planned, args: &ScenarioArgs) -> anyhow::Result<()> {
     if args.form.is_json() {
         return Err(usage("--json prints the scenario of one workload: a plan gives files in TOML"));
     }
@@ -45,9 +47,9 @@ fn write_all(workloads: &[SizingRequest], args: &ScenarioArgs) -> anyhow::Result
     };
     let (mut files, mut said) = (Vec::<(String, String)>::new(), String::new());
     let columns = crate::terminal::columns();
-    for asked in workloads {
-        let name = asked.name.as_deref().unwrap_or_default();
-        match of(asked) {
+    for (place, asked) in planned.workloads.iter().enumerate() {
+        let name = planned.name(place);
+        match of(asked, planned.advised(place).and_then(connections)) {
             Ok(scenario) => {
                 let file = file_name(name, &files);
                 said.push_str(&run_command(&directory.join(&file).display().to_string(), name));
@@ -84,8 +86,16 @@ const JOBS: usize = 4;
 /// The most calls in flight of each job; the schedule determines the actual number.
 const DEPTH: usize = 64;
 
-/// A scenario with one series for each load, at the rate of the load.
-fn of(asked: &SizingRequest) -> anyhow::Result<Scenario> {
+/// Connections of each client if no option carries the workload, so that none is advised.
+const CONNECTIONS: usize = 4;
+
+/// The connections that the mount options of a choice have.
+fn connections(choice: &Choice) -> Option<usize> {
+    usize::try_from(choice.mount.connections).ok()
+}
+
+/// A scenario with one series for each load, at the rate of the load and over the `advised` connections of each client.
+fn of(asked: &SizingRequest, advised: Option<usize>) -> anyhow::Result<Scenario> {
     let workload = &asked.workload;
     if workload.streams.is_empty() {
         bail!("there is no load to measure: give --iops or --throughput");
@@ -96,15 +106,19 @@ fn of(asked: &SizingRequest) -> anyhow::Result<Scenario> {
             workload.streams.len()
         );
     }
-    let series =
-        workload.streams.iter().map(|stream| series(stream, asked)).collect::<anyhow::Result<Vec<_>>>()?;
+    let series = workload
+        .streams
+        .iter()
+        .map(|stream| series(stream, asked, advised))
+        .collect::<anyhow::Result<Vec<_>>>()?;
     let scenario = Scenario {
         name: "workload".to_owned(),
         title: match &asked.name {
             Some(name) => format!("The workload {name} of a plan, at its peak"),
             None => "The workload that was sized, at its peak".to_owned(),
         },
-        about: "Delivered must be what was asked, and the response time within the target.".to_owned(),
+        about: "The volume passes if it delivers the requested rate, within the target of the response time."
+            .to_owned(),
         page: None,
         series,
         pairs: Vec::new(),
@@ -116,7 +130,7 @@ fn of(asked: &SizingRequest) -> anyhow::Result<Scenario> {
     Ok(scenario)
 }
 
-fn series(stream: &Stream, asked: &SizingRequest) -> anyhow::Result<Series> {
+fn series(stream: &Stream, asked: &SizingRequest, advised: Option<usize>) -> anyhow::Result<Series> {
     let workload = &asked.workload;
     let pattern = match stream.access {
         Access::Random => Pattern::Random,
@@ -128,7 +142,8 @@ fn series(stream: &Stream, asked: &SizingRequest) -> anyhow::Result<Series> {
     };
     let percent = u8::try_from((stream.read_thousandths + 5) / 10).unwrap_or(100);
     let clients = usize::try_from(workload.clients.unwrap_or(1))?;
-    let connections = usize::try_from(workload.connections.unwrap_or(4))?;
+    let given = workload.connections.map(usize::try_from).transpose()?;
+    let connections = given.or(advised).unwrap_or(CONNECTIONS);
     let iops = u32::try_from(stream.iops().0)?;
     let latency_ms = workload.latency_us.map(|us| us as f64 / 1e3);
     Ok(Series {

@@ -131,11 +131,18 @@ fn plan_is_applied_with_a_shared_pool_and_a_volume_for_each_workload() {
     let flags = ["--plan", file.to_str().unwrap(), "--level", "anf/premium", "--regular"];
     let apply = [&["size", "apply"], &flags[..], &["--name", "shared"], &ALL].concat();
     let made = service.says(&apply);
-    for said in
-        ["Created the pool shared", "Created the volume home", "Created the volume db", "Mount db with"]
-    {
+    for said in [
+        "Created the pool shared",
+        "Created the volume home",
+        "Created the volume db: mount -t nfs -o vers=3",
+    ] {
         assert!(made.contains(said), "{said}: {made}");
     }
+    let mount = made.lines().find(|line| line.starts_with("Created the volume db: ")).unwrap();
+    for option in [",mountport=", ",hard,", ",rsize=262144,", ",nconnect=8 "] {
+        assert!(mount.contains(option), "one command has all options: {option}: {mount}");
+    }
+    assert!(!made.contains("Mount db with"), "{made}");
     assert!(service.says(&apply).contains("Nothing to change"));
     assert_eq!(service.json(&["pool", "list"])["items"].as_array().unwrap().len(), 1);
     let (_, text, _) = size(&flags);
@@ -200,6 +207,8 @@ fn plan_has_a_page_with_costs_and_years() {
     // The growth of a plan is that of its workloads.
     assert_eq!(status(&["--plan", file, "--growth", "5"]), 2);
     assert_eq!(status(&["--capacity", "1TiB", "--years", "3"]), 2);
+    let (_, _, refused) = size(&["--capacity", "1TiB", "--years", "3"]);
+    assert!(refused.contains("--years needs the growth") && !refused.contains('<'), "{refused}");
 }
 
 /// The printed command of a verb, as arguments.
@@ -258,6 +267,13 @@ fn plan_gives_a_scenario_for_each_workload_that_can_be_measured() {
     let read = |name: &str| std::fs::read_to_string(loads.join(name)).unwrap();
     let scenario: report::scenario::Scenario = read("db.toml").parse().unwrap();
     assert_eq!((scenario.series[0].rate, scenario.series[0].working_set), (Some(2_000.0), 1 << 30));
+    let one = ["--capacity", "2TiB", "--iops", "2k", "--level", "anf/premium"];
+    let connections = |more: &[&str]| {
+        let (_, text, _) = size(&[&["scenario"], &one[..], more].concat());
+        text.parse::<report::scenario::Scenario>().unwrap().series[0].connections.clone()
+    };
+    assert!(size(&one).1.contains("nconnect=8"), "advised");
+    assert_eq!((connections(&[]), connections(&["--connections", "3"])), (vec![8], vec![3]));
     let (found, _, error) = size(&flags);
     assert!(!found && error.contains("--output DIR"), "{error}");
 }
@@ -344,6 +360,17 @@ fn option_is_sized_for_the_last_year_and_each_year_has_its_size() {
     assert_eq!(json["years"].as_array().unwrap().len(), 4);
     let (found, _, error) = size(&["--users", "5", "--years", "0", "--growth", "1"]);
     assert!(!found && error.contains("1 to 20"), "{error}");
+}
+
+#[test]
+fn years_of_the_same_size_have_a_reason() {
+    let years = |growth: &str, level: &str| {
+        size(&["--capacity", "1TiB", "--growth", growth, "--years", "2", "--level", level]).1
+    };
+    let said = "Years have the same size where sizes come in steps, or where the load decides.";
+    let steps = years("5", "anf/premium");
+    assert!(steps.contains(said), "{steps}");
+    assert!(!years("20", "gcnv/flex").contains(said));
 }
 
 #[test]
