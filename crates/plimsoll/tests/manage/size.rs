@@ -371,6 +371,8 @@ fn years_of_the_same_size_have_a_reason() {
     let steps = years("5", "anf/premium");
     assert!(steps.contains(said), "{steps}");
     assert!(!years("20", "gcnv/flex").contains(said));
+    let none = years("0", "gcnv/flex");
+    assert!(none.contains("Without growth, all years have the same size.") && !none.contains(said), "{none}");
 }
 
 #[test]

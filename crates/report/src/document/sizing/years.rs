@@ -62,8 +62,10 @@ impl Years {
             None => "It carries every year.".to_owned(),
         };
         let last = rows.last().map_or(0, |row| row.year);
+        let grows = |pair: &[Row]| pair[0].data != pair[1].data;
         let is_same = |pair: &[Row]| pair[0].needs.is_some() && pair[0].needs == pair[1].needs;
         let same = match rows.windows(2).any(is_same) {
+            true if !rows.windows(2).any(grows) => " Without growth, all years have the same size.",
             true => " Years have the same size where sizes come in steps, or where the load decides.",
             false => "",
         };
