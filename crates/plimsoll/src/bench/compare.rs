@@ -22,8 +22,7 @@ use crate::terminal::{self, Tone, folded};
 /// The arguments of `bench compare`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Exit status: 0 nothing is worse, 1 something is, 2 nothing is worse but some rate cannot be compared, or a file is not a run
-or a measurement failed.
+Exit status: 0 nothing is worse, 1 something is, 2 not all rates can be compared, or one is no run.
 
 Examples:
   plimsoll bench compare before.json after.json

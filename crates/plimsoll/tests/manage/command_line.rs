@@ -302,8 +302,7 @@ fn manual_pages_are_written() {
     }
     let compare = page("plimsoll-bench-compare.1");
     assert!(
-        compare.contains("2 nothing is worse but some rate cannot be compared")
-            && !compare.contains("command line is wrong"),
+        compare.contains("2 not all rates can be compared") && !compare.contains("command line is wrong"),
         "{compare}"
     );
 }
