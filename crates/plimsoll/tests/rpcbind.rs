@@ -40,7 +40,7 @@ fn serve(port: u16) -> Result<Running, String> {
     let mut server = Running(command.spawn().unwrap());
     let mut hint = String::new();
     BufReader::new(server.0.stdout.take().unwrap()).read_line(&mut hint).unwrap();
-    if hint.starts_with("mount -t nfs -o vers=3,proto=tcp HOST:") {
+    if hint.starts_with("mount -t nfs -o vers=3,proto=tcp ") {
         return Ok(server);
     }
     let mut said = String::new();
