@@ -97,8 +97,9 @@ fn a_result_follows_no_link_of_others() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && said.contains("run.json: it is a link"), "{said}");
     let advice = ["size", "--capacity", "40TiB", "--throughput", "500MiB/s", "--html"];
-    let output = plimsoll(&advice).arg(shared.join("run.json")).output().unwrap();
+    plant(&victim, &shared.join("page.html"));
+    let output = plimsoll(&advice).arg(shared.join("page.html")).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(fs::read_to_string(&victim).unwrap(), SECRET, "{said}");
-    assert!(!output.status.success() && said.contains("run.json: it is a link"), "{said}");
+    assert!(!output.status.success() && said.contains("page.html: it is a link"), "{said}");
 }
