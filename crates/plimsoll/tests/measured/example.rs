@@ -48,7 +48,7 @@ fn a_running_client_gets_the_new_limit_within_a_second() {
     assert!(head.starts_with("TIME ") && head.contains("LIMIT") && head.contains("P99 ms"), "{watched}");
     let rate = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
-        assert_eq!((words[5], words[7]), ("256.0", "%"), "{watched}");
+        assert_eq!((words[5], words[6]), ("256.0", "MiB/s"), "{watched}");
         words[4].parse().unwrap()
     };
     assert!(are_near(&lines.lines().map(rate).collect::<Vec<f64>>(), 256.0), "{watched}");
