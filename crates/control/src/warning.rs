@@ -148,12 +148,7 @@ impl fmt::Display for Warning {
                 f,
                 "the volume {volume} is full to {VOLUME_FULL_PERCENT} % or more: enlarge it or delete files"
             ),
-            Self::Defects { calls } => write!(
-                f,
-                "{calls} call{} failed since the start because of a defect in plimsoll: please report the lines with \
-                 \"panicked\" in the log",
-                if *calls == 1 { "" } else { "s" }
-            ),
+            Self::Defects { calls } => defects(f, *calls),
             Self::EndpointDown { volume, address, reason } => write!(
                 f,
                 "the volume {volume} is not served at its endpoint {address}: {reason}; the service keeps trying"
@@ -172,6 +167,12 @@ impl fmt::Display for Warning {
             }
         }
     }
+}
+
+fn defects(f: &mut fmt::Formatter<'_>, calls: u64) -> fmt::Result {
+    let plural = if calls == 1 { "" } else { "s" };
+    write!(f, "{calls} call{plural} failed since the start because of a defect in plimsoll: ")?;
+    f.write_str("please report the lines with \"a defect:\" in the log")
 }
 
 fn over_disk(f: &mut fmt::Formatter<'_>, promised: Bytes, disk: Bytes) -> fmt::Result {

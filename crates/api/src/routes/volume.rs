@@ -171,14 +171,14 @@ fn mount_targets(call: &Call, _: NoQuery, _: NoBody) -> Result<Json<MountTargets
     Ok(Json(MountTargets { mount_targets: targets.map(shown).collect() }))
 }
 
-/// The protections that rules ask of NFS clients, the least first. Clients of SMB encrypt where they must, without an option.
+/// The protections that rules ask of clients, the least first. Clients of SMB encrypt where they must, without an option.
 fn protections(volume: &control::Volume, protocol: envelope::Protocol) -> BTreeSet<vfs::Protection> {
     let is_for = |rule: &&control::ExportRule| {
         rule.protocols.contains(protocol) && rule.access != control::Access::NoAccess
     };
-    let asked = volume.rules.iter().filter(is_for).map(|rule| rule.protection);
-    let asked: BTreeSet<_> = asked.filter(|_| protocol != envelope::Protocol::Smb).collect();
-    if asked.is_empty() { [vfs::Protection::Plain].into() } else { asked }
+    let asked: BTreeSet<_> = volume.rules.iter().filter(is_for).map(|rule| rule.protection).collect();
+    let needs_no_option = protocol == envelope::Protocol::Smb || asked.is_empty();
+    if needs_no_option { [vfs::Protection::Plain].into() } else { asked }
 }
 
 fn endpoint_stats(call: &Call, volume: &control::Volume) -> Vec<EndpointStats> {

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 const INTERVAL: Duration = Duration::from_secs(60);
 /// Clients and exports that are remembered. Further refusals are not logged while the table is full.
 const REFUSALS_MAX: usize = 1024;
+/// The part of one client, which leaves room for others however many exports there are.
+const OF_CLIENT_MAX: usize = 32;
 
 /// The refusals that were logged in the last minute.
 #[derive(Default)]
@@ -38,7 +40,8 @@ impl Refusals {
         if logged.len() >= REFUSALS_MAX {
             logged.retain(|_, logged| is_recent(*logged));
         }
-        let has_room = logged.len() < REFUSALS_MAX;
+        let of_client = logged.iter().filter(|((client, _), logged)| *client == key.0 && is_recent(**logged));
+        let has_room = logged.len() < REFUSALS_MAX && of_client.count() < OF_CLIENT_MAX;
         if has_room {
             logged.insert(key, now);
         }
@@ -132,5 +135,8 @@ mod tests {
         assert_eq!((0..5000).filter(|client| due(0, *client)).count(), REFUSALS_MAX);
         assert!(!due(30, 6000) && due(60, 6000));
         assert_eq!(refusals.0.lock().len(), 1);
+        let at = |export| refusals.is_due(start + INTERVAL, ip("10.0.0.7"), Some(ExportId(export)));
+        assert_eq!((0..5000).filter(|export| at(*export)).count(), OF_CLIENT_MAX);
+        assert!(due(60, 7000), "one client leaves room for others");
     }
 }
