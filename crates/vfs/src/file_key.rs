@@ -14,7 +14,32 @@ pub struct ViewId(pub u32);
 impl ViewId {
     /// The files as they are now.
     pub const LIVE: Self = Self(0);
+    /// The directory of snapshots that every live directory has.
+    pub const DIRECTORY: Self = Self(u32::MAX);
+    /// The last number of a snapshot.
+    pub const MAX: Self = Self(ENTRY - 2);
+
+    /// The view of a directory that is reached as an entry of a directory of snapshots: its parent is that directory.
+    #[must_use]
+    pub const fn entry(self) -> Self {
+        Self(self.0 | ENTRY)
+    }
+
+    /// The snapshot that this view shows; [`ViewId::LIVE`] for live files and directories of snapshots.
+    pub const fn snapshot(self) -> Self {
+        match self {
+            Self::DIRECTORY => Self::LIVE,
+            Self(number) => Self(number & !ENTRY),
+        }
+    }
+
+    pub const fn is_entry(self) -> bool {
+        self.0 & ENTRY != 0 && self.0 != Self::DIRECTORY.0
+    }
 }
+
+/// Marks the entries of directories of snapshots.
+const ENTRY: u32 = 1 << 31;
 
 /// A file's identity inside its volume: a view, and opaque bytes chosen by the backend. Stable over renames and restarts, never
 /// reused for another file.

@@ -32,6 +32,7 @@ pub use backend::capabilities::{Capabilities, RangeLimits, XattrLimits};
 pub use backend::durability::{Durability, PendingSync};
 pub use backend::provisioner::{Capacity, Counting, Provisioner, ReserveGuard, Root, Usage};
 pub use backend::ranges::{Ranges, Seek, Span};
+pub use backend::snapshots::{Pace, Progress, SnapshotUsage, Snapshots};
 pub use backend::xattrs::{
     AuthorizeXattr, SetXattr, XATTR_OVERHEAD_BYTES, XATTR_VALUE_BYTES_MAX, XATTRS_BYTES_MAX, XattrName,
     XattrSink, Xattrs, XattrsSize,
@@ -56,3 +57,4 @@ pub use namespace::{
 };
 pub use volume::Volume;
 pub use volume::extra_attrs::ExtraAttrs;
+pub use volume::snapshots::{Snapshot, SnapshotDirectory, SnapshotList};

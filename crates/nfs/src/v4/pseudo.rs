@@ -194,6 +194,7 @@ impl PseudoNode {
             changed: time,
             change: call.service.signer.number(&below),
             born: None,
+            view: vfs::ViewId::LIVE,
         })
     }
 }

@@ -39,6 +39,7 @@ pub(crate) fn attrs(stat: &VersionedStat) -> FsResult<Attrs> {
         changed,
         change: stat.change(changed),
         born: None,
+        view: vfs::ViewId::LIVE,
     })
 }
 

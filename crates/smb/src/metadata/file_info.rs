@@ -121,6 +121,7 @@ mod tests {
             changed: Time { seconds: 4, nanos: 0 },
             change: 1,
             born: None,
+            view: vfs::ViewId::LIVE,
         };
         let file = FileInfo::of(&attrs(FileType::Regular, 0o644), &ExtraAttrs::default());
         assert_eq!((file.attributes, file.size, file.allocation), (FileAttributes::ARCHIVE, 5, 4096));

@@ -161,6 +161,7 @@ mod tests {
             changed: time,
             change: 1,
             born: None,
+            view: vfs::ViewId::LIVE,
         }
     }
 

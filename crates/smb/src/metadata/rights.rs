@@ -143,6 +143,7 @@ mod tests {
             changed: vfs::Time { seconds: 0, nanos: 0 },
             change: 1,
             born: None,
+            view: vfs::ViewId::LIVE,
         };
         let none = AccessReply {
             attrs: file,

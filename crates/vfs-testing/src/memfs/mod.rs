@@ -7,23 +7,25 @@ mod node;
 mod pages;
 pub mod provisioner;
 mod ranges;
+mod snapshots;
 mod store;
 #[cfg(test)]
 mod tests;
 mod xattrs;
 
 use node::MemNode;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, MutexGuard};
 use store::{ROOT, Store};
 use vfs::acl::posix_acl::PosixAcl;
 use vfs::backend::capabilities::{Capabilities, RangeLimits, XattrLimits};
 use vfs::backend::provisioner::{Capacity, Usage};
+use vfs::backend::snapshots::Snapshots;
 use vfs::backend::xattrs::XATTR_NAME_BYTES_MAX;
 use vfs::backend::{Backend, Blocking, NodeRef};
 use vfs::error::{FsError, FsResult, Wait};
-use vfs::file_key::FileKey;
+use vfs::file_key::{FileKey, ViewId};
 use vfs::model::attrs::{FsLimits, FsStat, Time};
 use vfs::model::name::NAME_BYTES_MAX;
 use vfs::sync::Mutex;
@@ -68,6 +70,7 @@ struct Shared {
     bare: AtomicBool,
     store: Mutex<Store>,
     acls: Mutex<Lists>,
+    snapshots: Mutex<BTreeMap<ViewId, MemFs>>,
 }
 
 impl MemFs {
@@ -97,7 +100,9 @@ impl MemFs {
     pub fn crash(&self) -> Self {
         let store = self.0.lock();
         let acls = self.0.acls.lock().clone();
-        Self::from_store(self.0.clock.clone(), self.0.limits, store.after_crash(), acls)
+        let crashed = Self::from_store(self.0.clock.clone(), self.0.limits, store.after_crash(), acls);
+        crashed.0.snapshots.lock().clone_from(&self.0.snapshots.lock());
+        crashed
     }
 
     /// Changes the capacity. Contents above the new capacity stay.
@@ -113,7 +118,7 @@ impl MemFs {
     fn from_store(clock: Clock, limits: FsLimits, store: Store, acls: Lists) -> Self {
         let (cold, bare) = (AtomicBool::new(false), AtomicBool::new(false));
         let (store, acls) = (Mutex::new(store), Mutex::new(acls));
-        Self(Arc::new(Shared { clock, limits, cold, bare, store, acls }))
+        Self(Arc::new(Shared { clock, limits, cold, bare, store, acls, snapshots: Mutex::default() }))
     }
 }
 
@@ -166,5 +171,9 @@ impl Backend for MemFs {
     fn sync(&self) -> FsResult<()> {
         self.0.lock().sync_all();
         Ok(())
+    }
+
+    fn snapshots(&self) -> Option<&dyn Snapshots> {
+        Some(self)
     }
 }

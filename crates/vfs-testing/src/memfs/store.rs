@@ -30,6 +30,8 @@ pub(super) struct Inode {
     pins: u32,
     /// The charge besides its contents.
     charged: u64,
+    /// It is of a snapshot: reads leave no mark.
+    is_frozen: bool,
 }
 
 /// Counts the changes of all files of a volume. It goes on after a crash, so that no number comes back.
@@ -59,6 +61,7 @@ struct Slot {
 }
 
 /// All files. Numbers and cookies only ever rise, so that neither a key nor a cookie comes back for something else.
+#[derive(Clone)]
 pub(super) struct Store {
     options: Options,
     inodes: HashMap<u64, Inode>,
@@ -111,8 +114,17 @@ impl Inode {
             changed: now,
             change: counter.fetch_add(1, Ordering::Relaxed),
             born: Some(now),
+            view: vfs::ViewId::LIVE,
         };
-        Self { attrs, body, xattrs: BTreeMap::new(), counter: Arc::clone(counter), pins: 0, charged: 0 }
+        Self {
+            attrs,
+            body,
+            xattrs: BTreeMap::new(),
+            counter: Arc::clone(counter),
+            pins: 0,
+            charged: 0,
+            is_frozen: false,
+        }
     }
 
     /// Returns the charge besides the contents, with these names.
@@ -148,6 +160,9 @@ impl Inode {
     pub(super) fn mark_read(&mut self, now: Time) {
         let attrs = &mut self.attrs;
         let seen = attrs.accessed > attrs.modified && attrs.accessed > attrs.changed;
+        if self.is_frozen {
+            return;
+        }
         if !seen || now.seconds - attrs.accessed.seconds >= 86_400 {
             attrs.accessed = now;
         }
@@ -606,6 +621,15 @@ impl Store {
         let bytes_used = inodes.values().map(|inode| inode.attrs().used + inode.charged).sum();
         let (options, next_id, counter) = (self.options, self.next_id, Arc::clone(&self.counter));
         Self { options, durable: inodes.clone(), inodes, next_id, counter, bytes_used, reserved: Vec::new() }
+    }
+
+    /// Returns a copy of all files that have names, durable.
+    pub(super) fn whole_copy(&self) -> Self {
+        let mut copy = self.clone();
+        copy.sync_all();
+        let mut copy = copy.after_crash();
+        copy.inodes.values_mut().for_each(|inode| inode.is_frozen = true);
+        copy
     }
 
     fn check_free(&self, dir: u64, name: Name<'_>) -> FsResult<()> {

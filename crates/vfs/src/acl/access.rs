@@ -159,6 +159,7 @@ mod tests {
             changed: time,
             change: 1,
             born: None,
+            view: crate::file_key::ViewId::LIVE,
         }
     }
 

@@ -20,6 +20,7 @@ fn attrs(file_type: FileType, mode: u32) -> Attrs {
         changed: time,
         change: 1,
         born: None,
+        view: crate::ViewId::LIVE,
     }
 }
 

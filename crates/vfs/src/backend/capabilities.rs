@@ -2,8 +2,8 @@
 //!
 //! Each capability is a trait of its own, which a [`crate::Node`] returns where its storage has it, and a family of the
 //! conformance suite: [`super::xattrs`], [`super::ranges`] and [`crate::acl::posix_acl`]. A new capability takes the
-//! same form. Named streams belong to a file, so their accessors belong on [`crate::Node`]; a feed of changes and
-//! snapshots belong to the whole volume, so theirs belong on [`crate::Backend`]. Each adds a module beside these, a
+//! same form. Named streams belong to a file, so their accessors belong on [`crate::Node`]; snapshots
+//! ([`super::snapshots`]) belong to the whole volume, so theirs is on [`crate::Backend`]. Each adds a module beside these, a
 //! field in [`Capabilities`], and its family.
 
 /// The optional features of a backend, for protocols to report. They do not change while a volume is served.

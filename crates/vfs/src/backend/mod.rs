@@ -9,6 +9,7 @@ pub mod charge;
 pub mod durability;
 pub mod provisioner;
 pub mod ranges;
+pub mod snapshots;
 pub(crate) mod stored_acl;
 pub mod xattrs;
 
@@ -19,6 +20,7 @@ use crate::model::name::Name;
 use acls::Acls;
 use capabilities::Capabilities;
 use ranges::Ranges;
+use snapshots::Snapshots;
 use std::any::Any;
 use std::io::Read;
 use std::ops::ControlFlow;
@@ -165,6 +167,11 @@ pub trait Backend: Send + Sync {
     /// returns `crate::FsError::Wait(Wait::Storage)` for every such read.
     fn knows_memory(&self) -> bool {
         true
+    }
+
+    /// The snapshots of the volume; `None` if the storage can make none.
+    fn snapshots(&self) -> Option<&dyn Snapshots> {
+        None
     }
 }
 

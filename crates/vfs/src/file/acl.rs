@@ -52,7 +52,7 @@ pub(super) struct Object {
 impl Ruling<'_> {
     /// Whether an entry may be added to a directory that has `dir` now.
     pub(super) fn check_add(self, dir: &Attrs, caller: &Caller, is_dir: bool) -> FsResult<()> {
-        check_writable(caller)?;
+        check_writable(dir, caller)?;
         check_is_dir(dir)?;
         let needed = if is_dir { Rights::APPEND } else { Rights::WRITE };
         match self {
@@ -64,7 +64,7 @@ impl Ruling<'_> {
 
     /// Whether anything in a directory that has `dir` may change.
     pub(super) fn check_change(self, dir: &Attrs, caller: &Caller) -> FsResult<()> {
-        check_writable(caller)?;
+        check_writable(dir, caller)?;
         check_is_dir(dir)?;
         let any = [Rights::WRITE, Rights::APPEND, Rights::DELETE_CHILD];
         match self {
@@ -78,7 +78,7 @@ impl Ruling<'_> {
     /// Whether an entry may be removed: with the right to delete children of the directory, or to delete the object
     /// (MS-FSA §2.1.5.1.2.1).
     pub(super) fn check_removal(self, entry: &EntryRef<'_>, caller: &Caller) -> FsResult<()> {
-        check_writable(caller)?;
+        check_writable(entry.dir, caller)?;
         check_is_dir(entry.dir)?;
         match self {
             Self::Mode(node) => {
@@ -309,7 +309,7 @@ impl File {
         set: &SetSecurity,
         pending: &mut PendingSync,
     ) -> FsResult<Change> {
-        check_writable(caller)?;
+        self.check_writable(caller)?;
         SetAttrs { uid: set.uid, gid: set.gid, ..SetAttrs::default() }.check_ids()?;
         let _changing = self.volume().extra_attrs_cache().slot(&self.key()).lock_change();
         let before = self.node.attrs(Blocking::Allowed)?;

@@ -38,7 +38,8 @@ impl AccessReply {
     /// Derives the reply from the rights of an access control list.
     fn from_list(attrs: Attrs, caller: &Caller, rights: Rights) -> Self {
         let is_dir = attrs.file_type == FileType::Directory;
-        let changes = |right| rights.has(right) && !caller.read_only;
+        let is_writable = check_writable(&attrs, caller).is_ok();
+        let changes = |right| rights.has(right) && is_writable;
         Self {
             attrs,
             read: rights.has(Rights::READ),
@@ -47,7 +48,7 @@ impl AccessReply {
             extend: changes(Rights::APPEND),
             delete: is_dir && changes(Rights::DELETE_CHILD),
             execute: !is_dir && rights.has(Rights::EXECUTE),
-            owns: !caller.read_only && (caller.is_root() || caller.uid == attrs.uid),
+            owns: is_writable && (caller.is_root() || caller.uid == attrs.uid),
         }
     }
 }
@@ -66,7 +67,8 @@ impl File {
         let acl = ruling_acl(&self.node, &attrs, caller, blocking)?;
         let has = access::granted(&attrs, acl.as_deref(), caller);
         let is_dir = attrs.file_type == FileType::Directory;
-        let write = has.has(Access::WRITE) && !caller.read_only;
+        let is_writable = check_writable(&attrs, caller).is_ok();
+        let write = has.has(Access::WRITE) && is_writable;
         Ok(AccessReply {
             attrs,
             read: has.has(Access::READ),
@@ -75,7 +77,7 @@ impl File {
             extend: write,
             delete: is_dir && write,
             execute: !is_dir && has.has(Access::EXECUTE),
-            owns: !caller.read_only && (caller.is_root() || caller.uid == attrs.uid),
+            owns: is_writable && (caller.is_root() || caller.uid == attrs.uid),
         })
     }
 
@@ -112,7 +114,7 @@ impl File {
         guard: Guard,
         pending: &mut PendingSync,
     ) -> FsResult<Change> {
-        check_writable(setter.caller)?;
+        self.check_writable(setter.caller)?;
         set.check_ids()?;
         if let (Some(size), true) = (set.size, self.is_stream()) {
             let resized = self.resize_stream(&setter, size, pending)?;

@@ -6,7 +6,7 @@
 //! right acquires the file's lock once ([`File::pass_changes`]) before the client hears of it.
 
 use super::acl::Ruling;
-use super::core::{File, check_writable};
+use super::core::File;
 use super::open_file::check_regular;
 use crate::acl::access::Access;
 use crate::backend::durability::PendingSync;
@@ -182,7 +182,7 @@ impl File {
     /// Whether `caller` may read or write the data of this file by its mode or list. Claims do not matter.
     pub fn authorize_data(&self, caller: &Caller, access: Access, blocking: Blocking) -> FsResult<()> {
         if access.has(Access::WRITE) {
-            check_writable(caller)?;
+            self.check_writable(caller)?;
         }
         let attrs = self.attrs(blocking)?;
         check_regular(&attrs)?;
@@ -195,7 +195,7 @@ impl File {
         if deny.is_none() {
             return Ok(());
         }
-        check_writable(caller)?;
+        self.check_writable(caller)?;
         let denies_reading = deny.intersects(Rights::READ);
         if denies_reading { self.authorize_data(caller, Access::WRITE, blocking) } else { Ok(()) }
     }

@@ -4,7 +4,7 @@ use crate::backend::durability::PendingSync;
 use crate::backend::{Blocking, NodeRef, SyncScope};
 use crate::claims::Stream;
 use crate::error::{FsError, FsResult};
-use crate::file_key::FileKey;
+use crate::file_key::{FileKey, ViewId};
 use crate::model::attrs::{Attrs, Change, FileType};
 use crate::model::caller::Caller;
 use crate::namespace::Export;
@@ -43,6 +43,12 @@ pub struct Created {
 impl Export {
     pub fn root(self: &Arc<Self>) -> File {
         File { export: Arc::clone(self), node: Arc::clone(self.volume.root()), stream: None }
+    }
+
+    /// The root directory as a snapshot has it. [`FsError::Stale`] if there is no such snapshot, or clients may not reach
+    /// any.
+    pub fn root_in(self: &Arc<Self>, snapshot: ViewId) -> FsResult<File> {
+        self.file(&self.volume.root().key().in_view(snapshot), Blocking::Allowed)
     }
 
     /// The file of a key, as reached through this export. [`FsError::Stale`] if it is gone, [`FsError::BadHandle`] if no key
@@ -93,6 +99,12 @@ impl File {
         }
     }
 
+    /// [`FsError::ReadOnly`] if `caller` may change nothing, or nobody may change this file.
+    pub(super) fn check_writable(&self, caller: &Caller) -> FsResult<()> {
+        let is_writable = !caller.read_only && self.key().view() == ViewId::LIVE;
+        if is_writable { Ok(()) } else { Err(FsError::ReadOnly) }
+    }
+
     #[inline]
     pub(super) fn data(&self) -> &NodeRef {
         self.stream.as_ref().map_or(&self.node, |stream| &stream.node)
@@ -118,8 +130,9 @@ impl File {
     }
 }
 
-pub(super) fn check_writable(caller: &Caller) -> FsResult<()> {
-    if caller.read_only { Err(FsError::ReadOnly) } else { Ok(()) }
+/// [`FsError::ReadOnly`] if `caller` may change nothing, or nobody may change a file that has `attrs`.
+pub(super) fn check_writable(attrs: &Attrs, caller: &Caller) -> FsResult<()> {
+    if caller.read_only || !attrs.is_live() { Err(FsError::ReadOnly) } else { Ok(()) }
 }
 
 pub(super) fn check_is_dir(attrs: &Attrs) -> FsResult<()> {

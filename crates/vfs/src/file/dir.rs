@@ -4,7 +4,7 @@ use super::acl::{Ruling, check_mode};
 use super::core::{Created, File, Resolved, check_is_dir};
 use crate::acl::access::{self, Access};
 use crate::backend::durability::PendingSync;
-use crate::backend::{Blocking, EntryRef, EntrySink, Lookup, NameFilter, SyncScope};
+use crate::backend::{Blocking, Entry, EntryRef, EntrySink, Lookup, NameFilter, SyncScope};
 use crate::error::{FsError, FsResult, Wait};
 use crate::model::attrs::STICKY;
 use crate::model::attrs::{Attrs, Change, FileType};
@@ -42,6 +42,9 @@ impl OpenDir<'_> {
             b"." => return Ok(Resolved { file: self.dir.clone(), attrs: node.attrs(blocking)? }),
             b".." if blocking == Blocking::Never => return Err(FsError::Wait(Wait::Storage)),
             b".." => node.parent()?,
+            _ if name == Name::SNAPSHOTS.bytes() && self.attrs.is_live() => {
+                self.dir.volume().lookup_snapshots(node, blocking)?
+            }
             _ => node.lookup(Name::new(name)?, blocking)?,
         };
         Ok(Resolved { file: self.dir.beside(found.node), attrs: found.attrs })
@@ -86,11 +89,38 @@ impl File {
         sink: &mut EntrySink<'_>,
     ) -> FsResult<Listing> {
         let (dir, plus) = self.authorize_listing(caller, plus)?;
+        let Some(cookie) = self.list_snapshots(cookie, plus, sink)? else {
+            return Ok(Listing { dir, at_end: false });
+        };
         let at_end = self.node.read_dir(cookie, plus, &mut |entry| match entry.name {
             name if name == Name::STREAMS.bytes() => ControlFlow::Continue(()),
             _ => sink(entry),
         })?;
         Ok(Listing { dir, at_end })
+    }
+
+    /// Lists the directory of snapshots as the first entry, where listings contain it. Returns the cookie to go on with;
+    /// `None` if `sink` had enough.
+    fn list_snapshots(&self, cookie: u64, plus: bool, sink: &mut EntrySink<'_>) -> FsResult<Option<u64>> {
+        /// The cookie after the entry. Storages count from 0, or spread their cookies over all 63 bits.
+        const COOKIE: u64 = 0x7fff_ffff_506c_696d;
+        let volume = self.volume();
+        match cookie {
+            COOKIE => return Ok(Some(0)),
+            0 if volume.lists_snapshots() && self.is_root() => {}
+            _ => return Ok(Some(cookie)),
+        }
+        let Ok(Lookup { node, attrs }) = volume.lookup_snapshots(&self.node, Blocking::Allowed) else {
+            return Ok(Some(0));
+        };
+        if attrs.is_live() {
+            // A file of the same name: the storage lists it.
+            return Ok(Some(0));
+        }
+        let (name, key) = (Name::SNAPSHOTS.bytes(), node.key());
+        let object = plus.then_some((&key, &attrs));
+        let entry = Entry { name, file_id: attrs.file_id, cookie: COOKIE, object };
+        Ok(sink(&entry).is_continue().then_some(0))
     }
 
     /// Lists only the entries whose names are `wanted`.
@@ -361,6 +391,7 @@ impl File {
             to_dir.check_place(to_ruling, caller)?;
             Err(bad)
         })?;
+        to_dir.check_not_snapshots(to_ruling, caller, to_name)?;
         let across = self.key() != to_dir.key();
         let moved_dir = self.moved_dir(from_ruling, caller, from_name, across);
         let check_moved = |attrs: &Attrs| match &moved_dir {
@@ -444,7 +475,8 @@ impl File {
         })
     }
 
-    /// [`File::old_name`] for an entry to be made: `.` and `..` always exist (RFC 1813 §3.3.9).
+    /// [`File::old_name`] for an entry to be made: `.` and `..` always exist (RFC 1813 §3.3.9), and so does the directory
+    /// of snapshots.
     pub(super) fn new_name<'n>(
         &self,
         ruling: Ruling<'_>,
@@ -453,8 +485,18 @@ impl File {
     ) -> FsResult<Name<'n>> {
         match self.old_name(ruling, caller, name) {
             Err(FsError::Invalid) if matches!(name, b"." | b"..") => Err(FsError::Exists),
-            named => named,
+            Ok(name) => self.check_not_snapshots(ruling, caller, name).map(|()| name),
+            refused => refused,
         }
+    }
+
+    /// [`FsError::Exists`] for the name of the directory of snapshots, where there are any.
+    fn check_not_snapshots(&self, ruling: Ruling<'_>, caller: &Caller, name: Name<'_>) -> FsResult<()> {
+        if name != Name::SNAPSHOTS || !self.volume().has_snapshot_directories() {
+            return Ok(());
+        }
+        self.check_place(ruling, caller)?;
+        Err(FsError::Exists)
     }
 
     /// Checks that `caller` may change the entries of this directory as it is now.

@@ -1,7 +1,7 @@
 //! Reading and updating the extra attributes of a file.
 
 use super::acl::check_mode;
-use super::core::{File, check_writable};
+use super::core::File;
 use crate::acl::access::Access;
 use crate::acl::{Rights, SecurityStyle};
 use crate::backend::durability::PendingSync;
@@ -57,7 +57,7 @@ impl File {
     /// Whether `caller` may set the creation time: the owner, or a caller with the right to set attributes by a list.
     /// [`FsError::NotSupported`] where it cannot be stored.
     pub fn authorize_born(&self, caller: &Caller) -> FsResult<()> {
-        check_writable(caller)?;
+        self.check_writable(caller)?;
         let attrs = self.node.attrs(Blocking::Allowed)?;
         if !self.volume().has_extra_attrs(&attrs) {
             return Err(FsError::NotSupported);
@@ -87,7 +87,7 @@ impl File {
         change: impl FnOnce(&mut ExtraAttrs),
         pending: &mut PendingSync,
     ) -> FsResult<Change> {
-        check_writable(caller)?;
+        self.check_writable(caller)?;
         let xattrs = self.node.xattrs().ok_or(FsError::NotSupported)?;
         let slot = self.volume().extra_attrs_cache().slot(&self.key());
         let _changing = slot.lock_change();

@@ -157,7 +157,10 @@ impl File {
     /// with, under the backend's lock, which fetches them anyway. An access control list is checked now.
     #[inline]
     pub fn authorize_write<'f>(&'f self, caller: &'f Caller) -> FsResult<OpenFile<'f>> {
-        check_writable(caller)?;
+        // A file that nobody may change refuses the write itself.
+        if caller.read_only {
+            return Err(FsError::ReadOnly);
+        }
         if self.volume().security_style() == SecurityStyle::Unix {
             return Ok(self.opened(caller, Access::WRITE, true));
         }
@@ -343,7 +346,7 @@ impl OpenFile<'_> {
 /// Whether the export and the type of a file allow this access at all.
 fn check_opens(attrs: &Attrs, caller: &Caller, access: Access) -> FsResult<()> {
     if access.has(Access::WRITE) {
-        check_writable(caller)?;
+        check_writable(attrs, caller)?;
     }
     check_regular(attrs)
 }

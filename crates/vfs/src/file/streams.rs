@@ -1,7 +1,7 @@
 //! Named streams of files and directories. A stream has the attributes and the rights of its file, and data of its own.
 
 use super::attr::Setter;
-use super::core::{File, NamedStream, check_writable};
+use super::core::{File, NamedStream};
 use crate::acl::access::Access;
 use crate::backend::durability::PendingSync;
 use crate::backend::{Blocking, NodeRef, SyncScope};
@@ -137,7 +137,7 @@ impl File {
     }
 
     fn check_streams_change(&self, caller: &Caller) -> FsResult<()> {
-        check_writable(caller)?;
+        self.check_writable(caller)?;
         let attrs = self.node.attrs(Blocking::Allowed)?;
         match attrs.file_type {
             FileType::Regular | FileType::Directory => {

@@ -1,7 +1,7 @@
 //! Extended attributes: reading, listing, setting, removing.
 
 use super::acl::check_mode;
-use super::core::{File, check_writable};
+use super::core::File;
 use crate::acl::Rights;
 use crate::acl::access::Access;
 use crate::claims::{IoKind, Span};
@@ -64,7 +64,7 @@ impl File {
         how: SetXattr,
         pending: &mut PendingSync,
     ) -> FsResult<Change> {
-        check_writable(caller)?;
+        self.check_writable(caller)?;
         let name = XattrName::new(name)?;
         let rights = self.rights(caller, &self.attrs(Blocking::Allowed)?, Blocking::Allowed)?;
         let change =
@@ -74,7 +74,7 @@ impl File {
     }
 
     pub fn remove_xattr(&self, caller: &Caller, name: &[u8], pending: &mut PendingSync) -> FsResult<Change> {
-        check_writable(caller)?;
+        self.check_writable(caller)?;
         let name = XattrName::new(name)?;
         let rights = self.rights(caller, &self.attrs(Blocking::Allowed)?, Blocking::Allowed)?;
         let authorize = |attrs: &Attrs| self.authorize_xattr(caller, rights, attrs);

@@ -2,6 +2,7 @@
 
 use super::caller::INVALID_ID;
 use crate::error::{FsError, FsResult};
+use crate::file_key::ViewId;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FileType {
@@ -69,6 +70,16 @@ pub struct Attrs {
     pub change: u64,
     /// Creation time; `None` if the storage has none. It never changes.
     pub born: Option<Time>,
+    /// The view of the file. Backends have live files only.
+    pub view: ViewId,
+}
+
+impl Attrs {
+    /// Whether the file is live. All others are read-only for everyone.
+    #[inline]
+    pub fn is_live(&self) -> bool {
+        self.view == ViewId::LIVE
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -18,6 +18,9 @@ impl<'a> Name<'a> {
     /// ([`crate::volume::streams`]).
     pub const STREAMS: Name<'static> = Name(b".plimsoll-streams");
 
+    /// The directory of snapshots in every directory.
+    pub const SNAPSHOTS: Name<'static> = Name(b".snapshot");
+
     /// Checks `bytes`: empty, `.`, `..` and names with `/` or NUL are [`FsError::Invalid`], long ones
     /// [`FsError::NameTooLong`]; the service's own name is [`FsError::Access`].
     pub fn new(bytes: &'a [u8]) -> FsResult<Self> {

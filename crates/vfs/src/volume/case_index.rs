@@ -323,6 +323,7 @@ mod tests {
             changed: time,
             change,
             born: None,
+            view: crate::file_key::ViewId::LIVE,
         };
         Change { before: at(before), after: at(after) }
     }

@@ -3,6 +3,7 @@
 pub mod case_index;
 pub mod change_notify;
 pub mod extra_attrs;
+pub mod snapshots;
 pub mod streams;
 pub mod traffic;
 
@@ -20,6 +21,7 @@ use crate::qos::{Admission, Demand, Gate, Nanos};
 use case_index::{CaseIndexes, NameChange};
 use change_notify::Watches;
 use extra_attrs::ExtraAttrsCache;
+use snapshots::SnapshotTable;
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use streams::StreamTree;
@@ -46,6 +48,7 @@ pub struct Volume {
     /// Created by the first claim.
     claims: OnceLock<Claims>,
     streams: StreamTree,
+    snapshots: Arc<SnapshotTable>,
     watches: Arc<Watches>,
     case_indexes: CaseIndexes,
     clock: Box<dyn Fn() -> Nanos + Send + Sync>,
@@ -66,6 +69,7 @@ impl Volume {
         Self {
             id,
             name: name.into(),
+            snapshots: SnapshotTable::new(Arc::clone(&backend)),
             backend,
             root,
             limits,
@@ -257,10 +261,6 @@ impl Volume {
         self.backend.knows_memory().then(|| self.traffic.reads())
     }
 
-    pub(crate) fn streams(&self) -> &StreamTree {
-        &self.streams
-    }
-
     /// Whether the file of a key is certainly deleted.
     pub(crate) fn is_removed(&self, key: &FileKey) -> bool {
         self.backend.is_removed(key)
@@ -270,12 +270,12 @@ impl Volume {
         &self.root
     }
 
-    /// The file of a key. A backend has only live files, so a key of another view is stale.
     pub(crate) fn node(&self, key: &FileKey, blocking: Blocking) -> FsResult<NodeRef> {
-        if key.view() != ViewId::LIVE {
-            return Err(FsError::Stale);
+        if key.view() == ViewId::LIVE {
+            self.backend.node(key, blocking)
+        } else {
+            self.node_in_view(key, blocking)
         }
-        self.backend.node(key, blocking)
     }
 
     pub fn stat(&self) -> FsResult<FsStat> {

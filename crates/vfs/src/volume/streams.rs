@@ -9,7 +9,7 @@ use crate::backend::durability::PendingSync;
 use crate::backend::{AuthorizeRename, Blocking, EntryRef, Lookup, NewInode, NodeRef, SyncScope};
 use crate::claims::Stream;
 use crate::error::{FsError, FsResult};
-use crate::file_key::{FileKey, KeyHasher};
+use crate::file_key::{FileKey, KeyHasher, ViewId};
 use crate::model::attrs::{Attrs, Change, FileType, SetAttrs, SetTime};
 use crate::model::name::{NAME_BYTES_MAX, Name};
 use crate::sync::Mutex;
@@ -153,9 +153,9 @@ impl StreamTree {
         self.linking.lock()
     }
 
-    /// Returns the root of the hidden tree, if it exists. [`FsError::NotSupported`] if another program has made an
+    /// Returns the root of the hidden tree below `of`, if it exists. [`FsError::NotSupported`] if another program has made an
     /// object of that name.
-    fn root(&self, volume: &Volume) -> FsResult<Option<NodeRef>> {
+    fn root(&self, of: &NodeRef) -> FsResult<Option<NodeRef>> {
         if self.is_missing.load(Ordering::Acquire) {
             return Ok(None);
         }
@@ -166,7 +166,7 @@ impl StreamTree {
             return Ok(Some(NodeRef::clone(node)));
         }
         *root = None;
-        match volume.root().lookup(Name::STREAMS, Blocking::Allowed) {
+        match of.lookup(Name::STREAMS, Blocking::Allowed) {
             Ok(Lookup { node, attrs }) if is_own_dir(&attrs) => Ok(Some(NodeRef::clone(root.insert(node)))),
             Ok(_) => Err(FsError::NotSupported),
             Err(FsError::NotFound) => {
@@ -241,9 +241,24 @@ fn take_dir(parent: &NodeRef, name: Name<'_>) -> FsResult<(NodeRef, bool)> {
 }
 
 impl Volume {
+    fn streams(&self) -> &StreamTree {
+        &self.streams
+    }
+
+    /// The root of the live hidden tree, if it exists.
+    fn stream_tree(&self) -> FsResult<Option<NodeRef>> {
+        self.streams().root(self.root())
+    }
+
     /// The directory of a file's streams, if it has any.
     pub(crate) fn streams_of(&self, key: &FileKey) -> FsResult<Option<NodeRef>> {
-        let Some(tree) = self.streams().root(self)? else { return Ok(None) };
+        let tree = match key.view() {
+            ViewId::LIVE => self.stream_tree()?,
+            // It has no file that could have streams.
+            ViewId::DIRECTORY => None,
+            view => self.with_streams_of_view(view, StreamTree::root)?,
+        };
+        let Some(tree) = tree else { return Ok(None) };
         match tree.lookup(Name::new(dir_name(key).as_bytes())?, Blocking::Allowed) {
             Ok(found) => Ok(Some(found.node)),
             Err(FsError::NotFound) => Ok(None),
@@ -253,7 +268,7 @@ impl Volume {
 
     /// Returns the root of the hidden tree, made if missing. `changed` is called for the directory that was changed.
     fn make_tree(&self, changed: &mut dyn FnMut(&NodeRef)) -> FsResult<NodeRef> {
-        match self.streams().root(self)? {
+        match self.stream_tree()? {
             Some(tree) => Ok(tree),
             None => self.streams().make_root(self, changed),
         }
@@ -291,6 +306,9 @@ impl Volume {
         key: &FileKey,
         changed: &mut dyn FnMut(&NodeRef),
     ) -> FsResult<NodeRef> {
+        if key.view() != ViewId::LIVE {
+            return Err(FsError::ReadOnly);
+        }
         let tree = self.make_tree(changed)?;
         let (dir, is_new) = take_dir(&tree, Name::new(dir_name(key).as_bytes())?)?;
         if is_new {
@@ -303,12 +321,15 @@ impl Volume {
     /// changed.
     pub(crate) fn remove_streams(&self, key: &FileKey, changed: &mut dyn FnMut(&NodeRef)) -> FsResult<bool> {
         let _changing = self.extra_attrs_cache().slot(key).lock_change();
+        if key.view() != ViewId::LIVE {
+            return Err(FsError::ReadOnly);
+        }
         let Some(dir) = self.streams_of(key)? else { return Ok(false) };
         let (names, _) = names(&dir, 0, STREAMS_MAX)?;
         for name in &names {
             dir.remove(Name::new(name)?, &|_| Ok(()))?;
         }
-        let Some(tree) = self.streams().root(self)? else { return Ok(false) };
+        let Some(tree) = self.stream_tree()? else { return Ok(false) };
         tree.remove_dir(Name::new(dir_name(key).as_bytes())?, &|_| Ok(()))?;
         changed(&tree);
         Ok(!names.is_empty())
@@ -344,7 +365,7 @@ impl Volume {
     /// Looks up the object of a name that is about to be removed, if any file of this volume has streams. Otherwise one
     /// atomic load.
     pub(crate) fn may_have_streams(&self, dir: &NodeRef, name: Name<'_>) -> Option<NodeRef> {
-        self.streams().root(self).ok().flatten()?;
+        self.stream_tree().ok().flatten()?;
         dir.lookup(name, Blocking::Allowed).ok().map(|found| found.node)
     }
 
@@ -365,13 +386,13 @@ impl Volume {
         let from = match *swept {
             Sweep::Begin => {
                 let _linking = self.streams().lock_linking();
-                self.streams().root(self)?.map_or(Ok(()), |tree| remove_new_link(&tree))?;
+                self.stream_tree()?.map_or(Ok(()), |tree| remove_new_link(&tree))?;
                 0
             }
             Sweep::After(cookie) => cookie,
             Sweep::Done => return Ok(true),
         };
-        let tree = match self.streams().root(self)? {
+        let tree = match self.stream_tree()? {
             Some(tree) if *swept != Sweep::Begin || is_made_here(self.root(), &tree)? => tree,
             _ => {
                 *swept = Sweep::Done;

@@ -24,6 +24,7 @@ fn file(mode: u32) -> Attrs {
         changed: time,
         change: 1,
         born: None,
+        view: crate::ViewId::LIVE,
     }
 }
 

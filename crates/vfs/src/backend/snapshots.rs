@@ -1,0 +1,48 @@
+//! Snapshots as a capability of a backend: read-only states of a whole volume.
+
+use super::Backend;
+use crate::error::FsResult;
+use crate::file_key::ViewId;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// The space of a snapshot, in bytes. `None`: the storage does not know it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SnapshotUsage {
+    /// Bytes that deleting this snapshot alone would free.
+    pub own_bytes: Option<u64>,
+}
+
+/// The progress of a deletion.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    pub done: u64,
+    /// `None`: unknown.
+    pub total: Option<u64>,
+}
+
+/// Called between the steps of a long operation. `Break` ends it early; a later call goes on.
+pub type Pace<'p> = dyn FnMut(Progress) -> ControlFlow<()> + 'p;
+
+/// The snapshots of a volume, each under a number that the caller chooses and never uses again ([`ViewId`], not
+/// [`ViewId::LIVE`]).
+pub trait Snapshots: Send + Sync {
+    /// Makes a snapshot of the present state, durably. It has every change that was acknowledged before this call; a
+    /// change under way is in it whole or not at all. [`crate::FsError::Exists`] if the number is in use. After an error
+    /// or a crash, the snapshot exists whole or not at all.
+    fn create(&self, view: ViewId) -> FsResult<()>;
+
+    /// The numbers of the complete snapshots, in ascending order.
+    fn list(&self) -> FsResult<Vec<ViewId>>;
+
+    /// Opens the files of a snapshot; [`crate::FsError::NotFound`] if it does not exist. Its keys and file numbers are
+    /// those of the live files, without the view. Callers change nothing in it.
+    fn open(&self, view: ViewId) -> FsResult<Arc<dyn Backend>>;
+
+    /// Deletes a snapshot. From the first step on it cannot be opened, and its open files may be
+    /// [`crate::FsError::Stale`]. Returns whether it is gone; false if `pace` ended it early. Succeeds if it does not
+    /// exist.
+    fn delete(&self, view: ViewId, pace: &mut Pace<'_>) -> FsResult<bool>;
+
+    fn usage(&self, view: ViewId) -> FsResult<SnapshotUsage>;
+}
