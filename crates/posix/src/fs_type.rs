@@ -18,6 +18,8 @@ pub(crate) const OFFSET_MAX: u64 = i64::MAX.unsigned_abs();
 pub(crate) struct FsType {
     pub(crate) is_memory: bool,
     pub(crate) new_inodes_follow_dir: bool,
+    /// After a crash, a change is there only if all earlier changes of other files are (XFS).
+    pub(crate) is_ordered: bool,
     pub(crate) links_max: u32,
     /// Block size: the most that an empty directory shows as its size.
     pub(crate) block_bytes: u64,
@@ -41,7 +43,8 @@ impl FsType {
             _ => (false, 32_000),
         };
         let block_bytes = u64::try_from(state.f_bsize).unwrap_or(0);
-        Ok(Self { is_memory: memory, new_inodes_follow_dir, links_max, block_bytes })
+        let is_ordered = magic == XFS;
+        Ok(Self { is_memory: memory, new_inodes_follow_dir, is_ordered, links_max, block_bytes })
     }
 }
 

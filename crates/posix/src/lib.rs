@@ -9,7 +9,7 @@
 //! [`Store::open`] sets the umask of the process to zero; [`ResourceBudget::of_process`] raises its soft limit of
 //! descriptors to the hard one.
 //!
-//! Layers, top down: `volumes`, `dir`, `node`, `fs_type`, `capacity`, `budget`, `listing`, `sys`, `error`.
+//! Layers, top down: `volumes`, `snapshot`, `dir`, `node`, `fs_type`, `undo`, `capacity`, `budget`, `listing`, `sys`, `error`.
 
 #![warn(unreachable_pub)]
 #![deny(unsafe_code)]
@@ -21,7 +21,9 @@ mod error;
 mod fs_type;
 mod listing;
 mod node;
+mod snapshot;
 mod sys;
+mod undo;
 mod volumes;
 
 pub use budget::ResourceBudget;

@@ -45,6 +45,8 @@ impl Drop for PendingChange<'_> {
 pub(crate) struct Ledger {
     bytes: AtomicU64,
     files: AtomicU64,
+    /// The part of `bytes` that only snapshots need.
+    held: AtomicU64,
     bytes_max: AtomicU64,
     files_max: AtomicU64,
     /// Whether `bytes` and `files` are right: [`COUNTED`], [`COUNTING`], [`UNCOUNTABLE`] or [`CLOSED`].
@@ -75,6 +77,7 @@ impl Ledger {
         Self {
             bytes: AtomicU64::new(entry.usage.bytes),
             files: AtomicU64::new(entry.usage.files),
+            held: AtomicU64::new(entry.held),
             bytes_max: AtomicU64::new(entry.capacity.bytes),
             files_max: AtomicU64::new(entry.capacity.files),
             state: AtomicU8::new(if entry.is_clean { COUNTED } else { COUNTING }),
@@ -126,8 +129,10 @@ impl Ledger {
         matches!(state, COUNTING | UNCOUNTABLE) && !self.removed.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn set_counted(&self, usage: Usage) {
-        self.bytes.store(usage.bytes, Ordering::Relaxed);
+    /// Sets the count: `usage` is without the bytes that only snapshots need.
+    pub(crate) fn set_counted(&self, usage: Usage, held: u64) {
+        self.held.store(held, Ordering::Relaxed);
+        self.bytes.store(usage.bytes.saturating_add(held), Ordering::Relaxed);
         self.files.store(usage.files, Ordering::Relaxed);
         self.state.store(COUNTED, Ordering::Release);
     }
@@ -158,7 +163,7 @@ impl Ledger {
     pub(crate) fn set_capacity(&self, capacity: Capacity) -> FsResult<()> {
         let usage_file = self.lock();
         let is_clean = !self.marked.load(Ordering::Relaxed);
-        usage_file.write(&UsageRecord { is_clean, capacity, usage: self.usage() })?;
+        usage_file.write(&UsageRecord { is_clean, capacity, ..self.entry(is_clean) })?;
         self.bytes_max.store(capacity.bytes, Ordering::Relaxed);
         self.files_max.store(capacity.files, Ordering::Relaxed);
         Ok(())
@@ -223,6 +228,29 @@ impl Ledger {
         }
     }
 
+    /// Bytes that only snapshots need, a part of the usage.
+    pub(crate) fn held(&self) -> u64 {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    /// Charges bytes that only snapshots need. With `exceeds`, even past the capacity: the change releases as much.
+    pub(crate) fn hold(&self, bytes: u64, exceeds: bool) -> FsResult<()> {
+        if exceeds {
+            self.mark_best_effort();
+            self.adjust(0, bytes);
+        } else {
+            self.charge(bytes, 0)?;
+        }
+        self.held.fetch_add(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    pub(crate) fn release_held(&self, bytes: u64) {
+        self.mark_best_effort();
+        self.held.fetch_sub(bytes, Ordering::Relaxed);
+        self.refund(bytes, 0);
+    }
+
     /// Removes the mark of an orderly end if the count has changed after it.
     #[inline]
     fn reopen(&self) {
@@ -279,7 +307,8 @@ impl Ledger {
     }
 
     fn entry(&self, is_clean: bool) -> UsageRecord {
-        UsageRecord { is_clean, capacity: self.capacity(), usage: self.usage() }
+        let held = self.held.load(Ordering::Relaxed);
+        UsageRecord { is_clean, capacity: self.capacity(), usage: self.usage(), held }
     }
 
     fn lock(&self) -> MutexGuard<'_, UsageFile> {

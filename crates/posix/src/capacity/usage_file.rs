@@ -6,12 +6,15 @@ use rustix::io::{Errno, pread, pwrite};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use vfs::{Capacity, FsError, FsResult, Usage};
 
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
+/// The version before snapshots.
+const VERSION_LIVE_ONLY: u8 = 2;
+const BYTES_LIVE_ONLY: usize = 40;
 /// The version that counted only the sizes of regular files: its usage is too low.
 const VERSION_SIZES_ONLY: u8 = 1;
 const IN_USE: u8 = 0;
 const CLEAN: u8 = 1;
-const BYTES: usize = 40;
+const BYTES: usize = 48;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UsageRecord {
@@ -19,6 +22,8 @@ pub(crate) struct UsageRecord {
     pub(crate) is_clean: bool,
     pub(crate) capacity: Capacity,
     pub(crate) usage: Usage,
+    /// The part of the bytes that only snapshots need.
+    pub(crate) held: u64,
 }
 
 /// An open usage file, locked against other processes.
@@ -49,12 +54,12 @@ impl UsageFile {
 
     /// `None` if the file is new or its contents are invalid.
     pub(crate) fn read(&self) -> FsResult<Option<UsageRecord>> {
-        let mut bytes = [0; BYTES];
+        let mut bytes = [0; BYTES + 1];
         let read = pread(&self.0, &mut bytes[..], 0).map_err(refused)?;
-        Ok(if read == BYTES { decode(&bytes) } else { None })
+        Ok(decode(&bytes[..read]))
     }
 
-    /// Writes `entry` durably. In place: the write must succeed on a full disk, and 40 bytes at the start of a sector
+    /// Writes `entry` durably. In place: the write must succeed on a full disk, and 48 bytes at the start of a sector
     /// reach the disk all or not at all.
     pub(crate) fn write(&self, entry: &UsageRecord) -> FsResult<()> {
         self.write_lazily(entry)?;
@@ -74,26 +79,32 @@ impl UsageFile {
 fn encode(entry: &UsageRecord) -> [u8; BYTES] {
     let mut bytes = [0; BYTES];
     bytes[..2].copy_from_slice(&[VERSION, if entry.is_clean { CLEAN } else { IN_USE }]);
-    let numbers = [entry.capacity.bytes, entry.capacity.files, entry.usage.bytes, entry.usage.files];
+    let UsageRecord { capacity, usage, held, .. } = entry;
+    let numbers = [capacity.bytes, capacity.files, usage.bytes, usage.files, *held];
     for (place, number) in bytes[8..].as_chunks_mut::<8>().0.iter_mut().zip(numbers) {
         *place = number.to_be_bytes();
     }
     bytes
 }
 
-fn decode(bytes: &[u8; BYTES]) -> Option<UsageRecord> {
-    let [version @ (VERSION_SIZES_ONLY | VERSION), state @ (IN_USE | CLEAN), 0, 0, 0, 0, 0, 0, numbers @ ..] =
-        bytes
-    else {
-        return None;
+fn decode(bytes: &[u8]) -> Option<UsageRecord> {
+    let [version, state @ (IN_USE | CLEAN), 0, 0, 0, 0, 0, 0, numbers @ ..] = bytes else { return None };
+    let len = match *version {
+        VERSION => BYTES,
+        VERSION_SIZES_ONLY | VERSION_LIVE_ONLY => BYTES_LIVE_ONLY,
+        _ => return None,
     };
-    let (numbers, _) = numbers.as_chunks::<8>();
-    let [capacity_bytes, capacity_files, bytes, files] =
-        <[[u8; 8]; 4]>::try_from(numbers).ok()?.map(u64::from_be_bytes);
+    if bytes.len() != len {
+        return None;
+    }
+    let mut numbers = numbers.as_chunks::<8>().0.iter().map(|number| u64::from_be_bytes(*number));
+    let mut next = || numbers.next();
+    let [capacity_bytes, capacity_files, bytes, files] = [next()?, next()?, next()?, next()?];
     Some(UsageRecord {
-        is_clean: *state == CLEAN && *version == VERSION,
+        is_clean: *state == CLEAN && *version != VERSION_SIZES_ONLY,
         capacity: Capacity { bytes: capacity_bytes, files: capacity_files },
         usage: Usage { bytes, files },
+        held: next().unwrap_or(0),
     })
 }
 
@@ -107,19 +118,30 @@ mod tests {
             is_clean: true,
             capacity: Capacity { bytes: 0x0102_0304_0506_0708, files: 9 },
             usage: Usage { bytes: 0x1000, files: 2 },
+            held: 3,
         };
         let bytes = encode(&entry);
-        assert_eq!(bytes[..16], [2, 1, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(bytes[..16], [3, 1, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]);
         assert_eq!(
             bytes[16..],
-            [[0, 0, 0, 0, 0, 0, 0, 9], [0, 0, 0, 0, 0, 0, 16, 0], [0, 0, 0, 0, 0, 0, 0, 2]].concat()
+            [
+                [0, 0, 0, 0, 0, 0, 0, 9],
+                [0, 0, 0, 0, 0, 0, 16, 0],
+                [0, 0, 0, 0, 0, 0, 0, 2],
+                [0, 0, 0, 0, 0, 0, 0, 3]
+            ]
+            .concat()
         );
         assert_eq!(decode(&bytes), Some(entry));
         let in_use = UsageRecord { is_clean: false, ..entry };
         assert_eq!(decode(&encode(&in_use)), Some(in_use));
-        let mut earlier = encode(&entry);
+        let mut earlier = encode(&entry)[..BYTES_LIVE_ONLY].to_vec();
+        earlier[0] = VERSION_LIVE_ONLY;
+        assert_eq!(decode(&earlier), Some(UsageRecord { held: 0, ..entry }));
         earlier[0] = VERSION_SIZES_ONLY;
-        assert_eq!(decode(&earlier), Some(in_use), "what an earlier version counted is counted again");
+        let recounted = UsageRecord { held: 0, ..in_use };
+        assert_eq!(decode(&earlier), Some(recounted), "what an earlier version counted is counted again");
+        assert_eq!(decode(&encode(&entry)[..BYTES_LIVE_ONLY]), None);
         assert_eq!(decode(&[0; BYTES]), None, "a later version, or an empty file, is not guessed at");
     }
 }

@@ -6,6 +6,7 @@ use crate::node::attr::{file_type, set_mode, set_owner, set_times, timespec};
 use crate::node::counter::VersionedStat;
 use crate::node::fs_uid::{FsUidGuard, is_own, own_uid};
 use crate::node::owner::{Owner, carries};
+use crate::node::preserve::Space;
 use crate::node::{Node, Rights};
 use rustix::fs::{
     AtFlags, FileType as Kind, Mode, OFlags, Stat, Timestamps, fstat, ftruncate, makedev, mkdirat, mknodat,
@@ -125,6 +126,9 @@ impl Node {
             return Err(FsError::FileTooBig);
         }
         let directory = self.as_dir()?;
+        if let Some(preserving) = self.preserving(Space::Needed) {
+            preserving.new_name(self, &before, name.bytes())?;
+        }
         let entries_charge = self.mount.begin_entry_change(self, before.size);
         let content_max = content.saturating_add(blocks(new_inode.size));
         let charge_guard = self.mount.charge_new_object(self.fd(), name.bytes(), content_max)?;
@@ -246,6 +250,9 @@ impl Node {
     fn insert_node(&self, fd: OwnedFd, rights: Rights, stat: &Stat) -> FsResult<(Arc<Node>, Attrs)> {
         let key = self.mount.key_at(fd.as_fd(), b"")?;
         let node = Node::new(Arc::clone(&self.mount), key, fd, rights, stat)?;
+        if let Some(undo) = self.mount.undo() {
+            undo.note_birth(node.birth_time)?;
+        }
         // Before the node is in the table: another call may remove the file as soon as it has a name.
         let attrs = node.attrs_from(&VersionedStat::new(*stat, node.counter_offset.load()))?;
         Ok((self.mount.table.insert(node), attrs))

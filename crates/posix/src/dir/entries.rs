@@ -3,7 +3,7 @@
 use crate::error::refused;
 use crate::node::Node;
 use crate::node::attr::proc_path;
-use crate::node::charging::PendingUnlink;
+use crate::node::preserve::Space;
 use rustix::fs::{AtFlags, CWD, linkat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 use std::any::Any;
@@ -28,7 +28,10 @@ impl Node {
         let seen = Cell::default();
         authorize(&EntryRef { dir: &before, object: &|| self.lookup_attrs(name, &seen) })?;
         self.as_dir()?;
-        let unlink = self.mount.begin_unlink(self.fd(), name.bytes(), seen.take())?;
+        let mut unlink = self.mount.begin_unlink(self.fd(), name.bytes(), seen.take())?;
+        if let Some(preserving) = self.preserving(Space::Exceeded) {
+            unlink.preserve(&preserving, self, &before, name.bytes())?;
+        }
         let entries_charge = self.mount.begin_entry_change(self, before.size);
         let flags = if dir { AtFlags::REMOVEDIR } else { AtFlags::empty() };
         unlinkat(self.fd(), name.bytes(), flags).map_err(|errno| match errno {
@@ -36,7 +39,7 @@ impl Node {
             Errno::EXIST => FsError::NotEmpty,
             _ => refused(errno),
         })?;
-        finish_unlink(unlink);
+        unlink.finish();
         let after = guard.attrs_after(&before)?;
         entries_charge.finish(after.size);
         Ok(Change { before, after })
@@ -68,7 +71,12 @@ impl Node {
         )?;
         self.as_dir()?;
         target.as_dir()?;
-        let unlink = self.mount.begin_unlink(target.fd(), to.bytes(), replaced.take())?;
+        let mut unlink = self.mount.begin_unlink(target.fd(), to.bytes(), replaced.take())?;
+        if let Some(preserving) = self.preserving(Space::Exceeded) {
+            let (moved, _) = self.mount.child(self, from.bytes(), Blocking::Allowed)?;
+            preserving.old_name(self, &before, from.bytes(), &moved)?;
+            unlink.preserve(&preserving, target, &to_before, to.bytes())?;
+        }
         let to_charge = (!same).then(|| self.mount.begin_entry_change(target, to_before.size));
         let entries_charge = (self.mount.begin_entry_change(self, before.size), to_charge);
         let moved_key =
@@ -84,7 +92,7 @@ impl Node {
             // Two names of one file: rename(2) succeeds without any effect.
             return Ok((Change { before, after: before }, Change { before: to_before, after: to_before }));
         }
-        finish_unlink(unlink);
+        unlink.finish();
         if let Some(moved_key) = moved_key {
             self.mount.record(&moved_key, &target.key, to.bytes());
         }
@@ -110,6 +118,10 @@ impl Node {
         if file.kind == FileType::Directory {
             // EPERM, as link(2) returns.
             return Err(FsError::NotOwner);
+        }
+        if let Some(preserving) = self.preserving(Space::Needed) {
+            preserving.new_name(self, &before, name.bytes())?;
+            preserving.attrs(file, &file.attrs_now()?)?;
         }
         let link_charge = self.mount.charge_link(self.fd(), name.bytes())?;
         let entries_charge = self.mount.begin_entry_change(self, before.size);
@@ -155,12 +167,4 @@ pub(crate) fn link_open(file: BorrowedFd<'_>, dir: BorrowedFd<'_>, name: &[u8]) 
         Err(Errno::NOENT | Errno::PERM) => linkat(CWD, proc_path(file), dir, name, AtFlags::SYMLINK_FOLLOW),
         done => done,
     }
-}
-
-fn finish_unlink(unlink: PendingUnlink<'_>) {
-    let PendingUnlink { node, pending } = unlink;
-    if let Some(node) = node {
-        node.on_unlinked();
-    }
-    drop(pending);
 }

@@ -1,12 +1,14 @@
 //! Charges changes of files to the volume's capacity, and refunds them.
 
 use super::mount::Mount;
+use super::preserve::Preserving;
 use super::xattrs::xattrs_charged;
 use super::{ChangeGuard, Node, RELEASED, Rights};
 use crate::capacity::ledger::{Ledger, PendingChange};
 use crate::capacity::limit::{Limit, NewEntryCharge, ResizeCharge, SpaceReservation};
 use crate::error::refused;
 use crate::fs_type::file_system_stat;
+use crate::undo::Undo;
 use rustix::fs::{AtFlags, FallocateFlags, fallocate, fstat, ftruncate, statat};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -92,7 +94,11 @@ impl Mount {
         seen: Option<Arc<Node>>,
     ) -> FsResult<PendingUnlink<'_>> {
         let cached = seen.or_else(|| self.cached_node(dir, name));
-        let Some(ledger) = self.ledger() else { return Ok(PendingUnlink { node: cached, pending: None }) };
+        let has_snapshots = self.undo().is_some_and(|undo| !undo.is_empty());
+        let Some(ledger) = self.ledger() else {
+            let node = if has_snapshots && cached.is_none() { self.node_of_name(dir, name)? } else { cached };
+            return Ok(PendingUnlink { node, _pending: None, retaining: None });
+        };
         let pending = Some(ledger.begin()?);
         ledger.mark_best_effort();
         let found = cached.map_or_else(
@@ -105,7 +111,15 @@ impl Mount {
                 ledger.mark_doubtful()
             }
         });
-        Ok(PendingUnlink { node: seen.ok(), pending })
+        Ok(PendingUnlink { node: seen.ok(), _pending: pending, retaining: None })
+    }
+
+    fn node_of_name(self: &Arc<Self>, dir: BorrowedFd<'_>, name: &[u8]) -> FsResult<Option<Arc<Node>>> {
+        match self.open_name(dir, name, Blocking::Allowed) {
+            Ok(fd) => self.adopt(fd).map(|(node, _)| Some(node)),
+            Err(FsError::NotFound) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 }
 
@@ -132,8 +146,9 @@ impl Node {
             FileType::Directory => self.try_lock_change(),
             _ => Some(self.lock_change()),
         };
+        let is_retained = self.retained.load(Ordering::Acquire);
         if let Ok(stat) = fstat(self.fd())
-            && stat.st_nlink == 0
+            && (stat.st_nlink == 0 || is_retained)
             && !self.space_released.swap(true, Ordering::AcqRel)
         {
             if let Some(ledger) = pending {
@@ -146,12 +161,23 @@ impl Node {
                     }
                     None => content(self.kind, size),
                 };
+                if is_retained {
+                    self.charge_retained(content);
+                }
                 ledger.refund(INODE_BYTES + content + self.xattrs_charged(), 1);
             }
-            if guard.is_some() {
+            if guard.is_some() && !is_retained {
                 self.detach();
             }
             self.remove_from_table();
+        }
+    }
+
+    /// Charges the content of a removed file to the snapshots that keep it, even past the capacity: it was charged before.
+    fn charge_retained(&self, content: u64) {
+        if let Some(ledger) = self.mount.ledger() {
+            // It cannot fail past the capacity.
+            let _held = ledger.hold(content, true);
         }
     }
 
@@ -286,9 +312,58 @@ pub(crate) fn content(kind: FileType, size: u64) -> u64 {
     }
 }
 
+/// The removal of a name under way. Dropped without an end, the name is still there.
 pub(crate) struct PendingUnlink<'l> {
-    pub(crate) node: Option<Arc<Node>>,
-    pub(crate) pending: Option<PendingChange<'l>>,
+    /// The object of the name, if it must be charged or preserved.
+    node: Option<Arc<Node>>,
+    _pending: Option<PendingChange<'l>>,
+    /// The snapshots that keep the file, which loses its last name.
+    retaining: Option<(Arc<Undo>, Arc<Node>)>,
+}
+
+impl PendingUnlink<'_> {
+    /// Preserves the name and its object. `dir` has `before`.
+    pub(crate) fn preserve(
+        &mut self,
+        preserving: &Preserving<'_>,
+        dir: &Node,
+        before: &Attrs,
+        name: &[u8],
+    ) -> FsResult<()> {
+        let Some(node) = &self.node else { return preserving.new_name(dir, before, name) };
+        preserving.old_name(dir, before, name, node)?;
+        if preserving.begin_retain(node)?
+            && let Some(undo) = node.mount.undo()
+        {
+            self.retaining = Some((Arc::clone(undo), Arc::clone(node)));
+        }
+        Ok(())
+    }
+
+    /// The name is gone.
+    pub(crate) fn finish(mut self) {
+        let retaining = self.retaining.take();
+        if let Some((undo, node)) = &retaining {
+            node.retained.store(true, Ordering::Release);
+            if let Err(error) = undo.finish_retain(&node.key) {
+                // The next start finishes it.
+                tracing::error!(%error, "cannot file a removed file that a snapshot has");
+            }
+        }
+        if let Some(node) = self.node.take() {
+            node.on_unlinked();
+        }
+    }
+}
+
+impl Drop for PendingUnlink<'_> {
+    fn drop(&mut self) {
+        if let Some((undo, node)) = self.retaining.take()
+            && let Err(error) = undo.cancel_retain(&node.key)
+        {
+            tracing::error!(%error, "cannot give up a file that was not removed");
+        }
+    }
 }
 
 /// A change of a directory's entries under way. The directory's charge follows its size.

@@ -13,7 +13,7 @@
 //! client one more request, but never with that of a later one.
 
 use crate::error::refused;
-use rustix::fs::{AtFlags, Stat, StatxFlags, fstat, statx};
+use rustix::fs::{AtFlags, Stat, StatxAttributes, StatxFlags, fstat, statx};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Deref;
 use std::os::fd::BorrowedFd;
@@ -89,6 +89,12 @@ impl VersionedStat {
         Ok(Self { stat: fstat(file).map_err(refused)?, offset })
     }
 
+    /// This state of a file that has no name any more.
+    pub(crate) fn without_links(mut self) -> Self {
+        self.stat.st_nlink = 0;
+        self
+    }
+
     #[inline]
     pub(crate) fn change(&self, changed: Time) -> u64 {
         nanos(changed).saturating_add(self.offset)
@@ -108,6 +114,13 @@ pub(crate) fn birth_time(file: BorrowedFd<'_>, name: &[u8]) -> Option<Time> {
     let state = statx(file, name, flags, StatxFlags::BTIME).ok()?;
     let (seconds, nanos) = (state.stx_btime.tv_sec, state.stx_btime.tv_nsec);
     (state.stx_mask & StatxFlags::BTIME.bits() != 0).then_some(Time { seconds, nanos })
+}
+
+/// Whether a file has the flag of files that only a snapshot keeps (`nodump`). Other programs may set it, too.
+pub(crate) fn has_retained_mark(file: BorrowedFd<'_>) -> bool {
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH;
+    statx(file, "", flags, StatxFlags::empty())
+        .is_ok_and(|state| state.stx_attributes.contains(StatxAttributes::NODUMP))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::attr::set_mode;
 use super::owner::Owner;
+use super::preserve::Space;
 use super::{Node, Rights};
 use crate::error::refused;
 use crate::fs_type::OFFSET_MAX;
@@ -9,6 +10,7 @@ use crate::sys;
 use rustix::fs::{SeekFrom, fdatasync, fsync, readlinkat, seek, syncfs};
 use rustix::io::{Errno, pwrite};
 use rustix::pipe::{SpliceFlags, splice};
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -140,14 +142,16 @@ impl Node {
     ) -> FsResult<Change> {
         self.check_regular()?;
         let end = self.check_end(offset, len as u64)?;
-        Ok(self.alter((len > 0).then_some(end), authorize, |fd, _| write(fd))?.1)
+        let touched = offset..end;
+        Ok(self.alter((len > 0).then_some(end), touched, authorize, |fd, _| write(fd))?.1)
     }
 
-    /// Changes the contents of this regular file with `act`, if `authorize` allows it. The file then reaches at least
-    /// to `end`. With `end` = `None` only the check is done.
+    /// Changes the contents of this regular file with `act`, if `authorize` allows it: the bytes that are `touched`. The
+    /// file then reaches at least to `end`. With `end` = `None` only the check is done.
     pub(crate) fn alter<T>(
         &self,
         end: Option<u64>,
+        touched: Range<u64>,
         authorize: AuthorizeWrite<'_>,
         act: impl FnOnce(BorrowedFd<'_>, &Attrs) -> FsResult<T>,
     ) -> FsResult<(Option<T>, Change)> {
@@ -156,6 +160,9 @@ impl Node {
         let before = self.attrs_now()?;
         let clears = authorize(&before)?;
         let Some(end) = end else { return Ok((None, Change { before, after: before })) };
+        if let Some(preserving) = self.preserving(Space::Needed) {
+            preserving.data(self, &mut guard, &before, touched)?;
+        }
         let resize = self.mount.charge_resize(&guard, before.size, before.size.max(end))?;
         guard.begin();
         let set_id = if clears { set_id_bits(before.mode) } else { 0 };

@@ -12,6 +12,7 @@ pub(crate) mod fs_uid;
 mod key;
 pub(crate) mod mount;
 pub(crate) mod owner;
+pub(crate) mod preserve;
 pub(crate) mod ranges;
 mod setattr;
 mod table;
@@ -21,6 +22,7 @@ use crate::capacity::limit::SpaceReservations;
 use crate::error::refused;
 use crate::listing::Listing;
 use crate::sys;
+use crate::undo::PreservedBlocks;
 use acl_cache::AclCache;
 use counter::{CounterOffset, VersionedStat};
 use flush::GroupFlush;
@@ -57,17 +59,21 @@ pub(crate) struct Node {
     pub(crate) key: FileKey,
     pub(crate) kind: FileType,
     inode: u64,
-    birth_time: Option<Time>,
+    pub(crate) birth_time: Option<Time>,
     pub(crate) counter_offset: CounterOffset,
     fd: Arc<OwnedFd>,
     rights: AtomicU8,
     opening: Mutex<()>,
     /// Locked by a mutation from its first to its last read of the attributes.
-    change_lock: Mutex<SpaceReservations>,
+    change_lock: Mutex<Guarded>,
     pub(crate) flush: GroupFlush,
     pub(crate) acl: AclCache,
     /// Set for directories only.
     pub(crate) dir: Option<Box<Directory>>,
+    /// The label under which the attributes are recorded.
+    pub(crate) recorded: AtomicU32,
+    /// A snapshot keeps the file, which has lost its last name.
+    pub(crate) retained: AtomicBool,
     /// The file has no name, and its charge was refunded.
     pub(crate) space_released: AtomicBool,
     /// Number of users that need the file even without a name.
@@ -76,6 +82,14 @@ pub(crate) struct Node {
     pub(crate) last_used: AtomicU32,
     /// Looked up since the table last searched for a node to evict.
     pub(crate) referenced: AtomicBool,
+}
+
+/// The part of a node's state that its lock guards.
+#[derive(Default)]
+struct Guarded {
+    reservations: SpaceReservations,
+    /// `None` while no block was preserved by this node.
+    preserved: Option<Box<PreservedBlocks>>,
 }
 
 #[derive(Default)]
@@ -130,6 +144,8 @@ impl Node {
             flush: GroupFlush::default(),
             acl: AclCache::default(),
             dir: (kind == FileType::Directory).then(|| Box::new(Directory::from_size(stat.st_size))),
+            recorded: AtomicU32::new(0),
+            retained: AtomicBool::new(false),
             space_released: AtomicBool::new(false),
             pins: AtomicU32::new(0),
             last_used: AtomicU32::new(0),
@@ -156,12 +172,18 @@ impl Node {
     /// The current state. A file without a name is stale unless pinned. Its node leaves the table, so that its space is
     /// freed with the last reference.
     pub(crate) fn stat(&self) -> FsResult<VersionedStat> {
-        let stat = VersionedStat::read(self.fd(), self.counter_offset.load())?;
+        let stat = self.stat_any()?;
         if stat.st_nlink == 0 && (!self.is_pinned() || self.is_detached()) {
             self.remove_from_table();
             return Err(FsError::Stale);
         }
         Ok(stat)
+    }
+
+    /// The current state, even of a file without a name. One that only a snapshot keeps has no link.
+    fn stat_any(&self) -> FsResult<VersionedStat> {
+        let stat = VersionedStat::read(self.fd(), self.counter_offset.load())?;
+        Ok(if self.retained.load(Ordering::Relaxed) { stat.without_links() } else { stat })
     }
 
     /// Removes a file without a name from the table and the index.
@@ -195,13 +217,18 @@ impl Node {
 
     /// Locks out other mutations of this file, and invalidates cached data of it on drop.
     pub(crate) fn lock_change(&self) -> ChangeGuard<'_> {
-        let reservations = self.change_lock.lock();
-        ChangeGuard { node: self, reservations, has_begun: false }
+        let guarded = self.change_lock.lock();
+        ChangeGuard { node: self, guarded, has_begun: false }
     }
 
     pub(crate) fn try_lock_change(&self) -> Option<ChangeGuard<'_>> {
-        let reservations = self.change_lock.try_lock()?;
-        Some(ChangeGuard { node: self, reservations, has_begun: false })
+        let guarded = self.change_lock.try_lock()?;
+        Some(ChangeGuard { node: self, guarded, has_begun: false })
+    }
+
+    /// Waits until a change that is under way has ended.
+    pub(crate) fn wait_for_change(&self) {
+        drop(self.change_lock.lock());
     }
 
     pub(crate) fn is_pinned(&self) -> bool {
@@ -247,7 +274,7 @@ impl Node {
 /// A mutation of a file, from its first to its last read of the attributes.
 pub(crate) struct ChangeGuard<'n> {
     node: &'n Node,
-    reservations: MutexGuard<'n, SpaceReservations>,
+    guarded: MutexGuard<'n, Guarded>,
     /// The file may have changed, and the new state was not read yet.
     has_begun: bool,
 }
@@ -255,13 +282,13 @@ pub(crate) struct ChangeGuard<'n> {
 impl ChangeGuard<'_> {
     /// Reserved space beyond the file's size.
     pub(crate) fn reservations(&self) -> &SpaceReservations {
-        &self.reservations
+        &self.guarded.reservations
     }
 
     /// The attributes just after a successful mutation that began with `before`. Works for a file removed since.
     pub(crate) fn attrs_after(&mut self, before: &Attrs) -> FsResult<Attrs> {
         let node = self.node;
-        let after = node.attrs_from(&VersionedStat::read(node.fd(), node.counter_offset.load())?)?;
+        let after = node.attrs_from(&node.stat_any()?)?;
         self.has_begun = false;
         Ok(Attrs { change: node.counter_offset.raise_above(before.change, after.changed), ..after })
     }
@@ -272,7 +299,11 @@ impl ChangeGuard<'_> {
     }
 
     pub(crate) fn reservations_mut(&mut self) -> &mut SpaceReservations {
-        &mut self.reservations
+        &mut self.guarded.reservations
+    }
+
+    pub(crate) fn preserved_mut(&mut self) -> &mut PreservedBlocks {
+        self.guarded.preserved.get_or_insert_default()
     }
 }
 

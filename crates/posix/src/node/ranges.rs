@@ -46,7 +46,7 @@ impl Ranges for Node {
     fn allocate(&self, offset: u64, len: u64, authorize: AuthorizeWrite<'_>) -> FsResult<Change> {
         self.check_regular()?;
         let end = self.check_end(offset, len)?;
-        let change = self.alter((len > 0).then_some(end), authorize, |fd, before| {
+        let change = self.alter((len > 0).then_some(end), 0..0, authorize, |fd, before| {
             // Some file systems allocate all free space before they report that it is not enough.
             if len.saturating_sub(before.used) > file_system_stat(fd)?.bytes_free {
                 return Err(FsError::NoSpace);
@@ -66,7 +66,7 @@ impl Ranges for Node {
         if matches!(self.mount.limit.as_deref(), Some(Limit::Counted(_))) {
             return Err(FsError::NotSupported);
         }
-        let change = self.alter(Some(0), authorize, |fd, before| {
+        let change = self.alter(Some(0), 0..0, authorize, |fd, before| {
             let more = len.saturating_sub(before.size);
             if more == 0 {
                 return Ok(());
@@ -108,7 +108,7 @@ impl Ranges for Node {
         let count = len.min(COPY_BYTES_MAX);
         let end = target.check_end(span.target, count)?;
         target
-            .alter((count > 0).then_some(end), authorize, |target_fd, _| {
+            .alter((count > 0).then_some(end), span.target..end, authorize, |target_fd, _| {
                 self.check_overlap(target, &Span { len, ..*span })?;
                 let copied = copy(fd, target_fd, &Span { len: count, ..*span })?;
                 // A detached descriptor leads to an empty file.
@@ -120,7 +120,8 @@ impl Ranges for Node {
     fn clone_to(&self, target: &NodeRef, span: &Span, authorize: AuthorizeWrite<'_>) -> FsResult<Change> {
         let (target, fd) = self.as_source(target)?;
         let end = target.check_end(span.target, span.len)?;
-        let change = target.alter((span.len > 0).then_some(end), authorize, |target_fd, _| {
+        let touched = span.target..end;
+        let change = target.alter((span.len > 0).then_some(end), touched, authorize, |target_fd, _| {
             self.check_overlap(target, span)?;
             sys::clone_range(fd, target_fd, span).map_err(refused)
         })?;
@@ -158,7 +159,8 @@ impl Node {
         authorize: AuthorizeWrite<'_>,
     ) -> FsResult<Change> {
         self.check_regular()?;
-        let change = self.alter((len > 0).then_some(0), authorize, |fd, before| {
+        let touched = offset..offset.saturating_add(len);
+        let change = self.alter((len > 0).then_some(0), touched, authorize, |fd, before| {
             let end = offset.saturating_add(len).min(before.size);
             if offset >= end {
                 return Ok(());

@@ -2,6 +2,7 @@
 
 use super::attr::{set_mode, set_owner, set_times, timespec};
 use super::owner::{self, Owner};
+use super::preserve::Space;
 use super::{Node, Rights};
 use crate::error::refused;
 use rustix::fs::{Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, ftruncate};
@@ -29,10 +30,14 @@ impl Node {
         if set.mode.is_some() && self.kind == FileType::Symlink {
             return Err(FsError::NotSupported);
         }
+        if set.size.is_some_and(|size| size > self.mount.file_bytes_max) {
+            return Err(FsError::FileTooBig);
+        }
+        if let Some(preserving) = self.preserving(Space::Needed) {
+            let cut = set.size.map_or(0..0, |size| size..before.size);
+            preserving.data(self, &mut guard, &before, cut)?;
+        }
         if let Some(size) = set.size {
-            if size > self.mount.file_bytes_max {
-                return Err(FsError::FileTooBig);
-            }
             let fd = self.open(Rights::Write)?;
             let resize = self.mount.charge_resize(&guard, before.size, size)?;
             guard.begin();

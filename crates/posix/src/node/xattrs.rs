@@ -3,6 +3,7 @@
 
 use super::attr::proc_path;
 use super::mount::Mount;
+use super::preserve::Space;
 use super::{Node, Rights};
 use crate::capacity::ledger::PendingChange;
 use crate::error::refused;
@@ -32,23 +33,15 @@ const VALUE_BYTES: usize = 256;
 
 impl Xattrs for Node {
     fn get(&self, name: XattrName<'_>) -> FsResult<Vec<u8>> {
-        let full_name = self.full_name(name)?;
         // Our own attributes are read far more often than files, so this must not open the file.
         let fd = if name.is_own() { self.fd() } else { self.xattr_fd()? };
-        let mut value = vec![0; VALUE_BYTES];
-        let mut read = value_of(fd, &full_name, &mut value);
-        if read == Err(Errno::RANGE) {
-            value.resize(XATTR_VALUE_BYTES_MAX, 0);
-            read = value_of(fd, &full_name, &mut value);
-        }
+        let value = self.mount.xattr_of(fd, name);
         self.check_attached()?;
-        value.truncate(read.map_err(xattr_refused)?);
-        Ok(value)
+        value
     }
 
     fn list(&self, cookie: u64, sink: &mut XattrSink<'_>) -> FsResult<bool> {
-        let names = list(self.xattr_fd()?)?;
-        self.check_attached()?;
+        let names = self.xattr_names()?;
         Ok(page(bare_names(&names), cookie, sink))
     }
 
@@ -65,9 +58,9 @@ impl Xattrs for Node {
             SetXattr::Replace => XattrFlags::REPLACE,
         };
         self.change_xattrs(name, Some(value.len()), authorize, |fd, full_name| {
-            let names = list(fd)?;
+            let names = names_of(fd)?;
             let others = bare_names(&names).filter(|&other| other != name).filter_map(|other| {
-                let value = fgetxattr_query(fd, &*self.full_name(other).ok()?).ok()?;
+                let value = fgetxattr_query(fd, &*self.mount.full_name(other).ok()?).ok()?;
                 Some((other.bytes().len(), value))
             });
             check_room(others, name, value)?;
@@ -92,11 +85,14 @@ impl Node {
         let mut guard = self.lock_change();
         let before = self.attrs_now()?;
         authorize(&before)?;
-        let (fd, name) = (self.xattr_fd()?, self.full_name(name)?);
+        let (fd, name) = (self.xattr_fd()?, self.mount.full_name(name)?);
         let _locked = self.lock_xattrs();
         if self.dir.is_some() {
             // The directory may have been removed meanwhile, and its charge refunded.
             self.stat()?;
+        }
+        if let Some(preserving) = self.preserving(Space::Needed) {
+            preserving.attrs(self, &before)?;
         }
         let charge_guard = self.mount.charge_xattr(fd, &name, value)?;
         act(fd, &name)?;
@@ -115,12 +111,11 @@ impl Node {
         }
     }
 
-    fn full_name(&self, name: XattrName<'_>) -> FsResult<Vec<u8>> {
-        if name.bytes().len() > NAME_BYTES_MAX {
-            return Err(FsError::NameTooLong);
-        }
-        let prefix = if name.is_own() && self.mount.trusted_xattrs { TRUSTED } else { PREFIX };
-        Ok([prefix, name.bytes()].concat())
+    /// The names of all attributes, of every class, each with a NUL at its end.
+    pub(crate) fn xattr_names(&self) -> FsResult<Vec<u8>> {
+        let names = names_of(self.xattr_fd()?)?;
+        self.check_attached()?;
+        Ok(names)
     }
 
     /// A detached descriptor leads to an empty file.
@@ -197,6 +192,27 @@ fn strip_class(name: &[u8]) -> &[u8] {
 }
 
 impl Mount {
+    fn full_name(&self, name: XattrName<'_>) -> FsResult<Vec<u8>> {
+        if name.bytes().len() > NAME_BYTES_MAX {
+            return Err(FsError::NameTooLong);
+        }
+        let prefix = if name.is_own() && self.trusted_xattrs { TRUSTED } else { PREFIX };
+        Ok([prefix, name.bytes()].concat())
+    }
+
+    /// Reads an attribute of the file open as `fd`.
+    pub(crate) fn xattr_of(&self, fd: BorrowedFd<'_>, name: XattrName<'_>) -> FsResult<Vec<u8>> {
+        let full_name = self.full_name(name)?;
+        let mut value = vec![0; VALUE_BYTES];
+        let mut read = value_of(fd, &full_name, &mut value);
+        if read == Err(Errno::RANGE) {
+            value.resize(XATTR_VALUE_BYTES_MAX, 0);
+            read = value_of(fd, &full_name, &mut value);
+        }
+        value.truncate(read.map_err(xattr_refused)?);
+        Ok(value)
+    }
+
     /// Charges an attribute of the file open as `fd` before it is set to a value of length `value` or removed.
     fn charge_xattr<'l>(
         &'l self,
@@ -205,7 +221,7 @@ impl Mount {
         value: Option<usize>,
     ) -> FsResult<XattrCharge<'l>> {
         let Some(ledger) = self.ledger() else { return Ok(XattrCharge::default()) };
-        let names = list(fd)?;
+        let names = names_of(fd)?;
         let (mut charged_now, mut then) = (charge::Xattrs::default(), charge::Xattrs::default());
         for other in charged_names(&names) {
             let Ok(value) = fgetxattr_query(fd, other) else { continue };
@@ -268,7 +284,7 @@ fn value_of(fd: BorrowedFd<'_>, name: &[u8], value: &mut [u8]) -> Result<usize, 
 }
 
 /// The names of all attributes of the file open as `fd`, of every class, each with a NUL at its end.
-fn list(fd: BorrowedFd<'_>) -> FsResult<Vec<u8>> {
+pub(crate) fn names_of(fd: BorrowedFd<'_>) -> FsResult<Vec<u8>> {
     let mut short_names = [0; NAMES_BYTES];
     match flistxattr(fd, &mut short_names) {
         Err(Errno::RANGE) => {}
@@ -280,7 +296,8 @@ fn list(fd: BorrowedFd<'_>) -> FsResult<Vec<u8>> {
     Ok(names)
 }
 
-fn bare_names(names: &[u8]) -> impl Iterator<Item = XattrName<'_>> {
+/// The names of the attributes that clients see.
+pub(crate) fn bare_names(names: &[u8]) -> impl Iterator<Item = XattrName<'_>> {
     names.split(|&byte| byte == 0).filter_map(|name| XattrName::new(name.strip_prefix(PREFIX)?).ok())
 }
 

@@ -3,6 +3,7 @@
 //! ```text
 //! volumes/ID   the root of a volume          usage/ID   its capacity and usage
 //! trash/ID     a removed volume, until its files are deleted
+//! snapshots/ID what its snapshots need
 //! ```
 //!
 //! Every operation may be interrupted and can be repeated. A volume exists if its name is in `volumes`; everything else
@@ -10,6 +11,7 @@
 
 mod recount;
 mod reserve;
+mod snapshots;
 pub(crate) mod store;
 mod trash;
 pub(crate) mod tree;
@@ -45,6 +47,7 @@ use vfs::{
 const VOLUMES: &str = "volumes";
 const USAGE: &str = "usage";
 const TRASH: &str = "trash";
+const SNAPSHOTS: &str = "snapshots";
 /// Maximum wait for changes under way when the process ends.
 const CLOSE_WAIT_MAX: Duration = Duration::from_secs(2);
 /// Number of [`Volumes::sweep`] calls, one a second, between two saves of the usage.
@@ -54,6 +57,7 @@ pub struct Volumes {
     path: PathBuf,
     volumes: OwnedFd,
     usage: OwnedFd,
+    snapshots: OwnedFd,
     options: Options,
     slots: Mutex<HashMap<VolumeId, Arc<Mutex<Slot>>>>,
     /// Locked while a project number is chosen and assigned.
@@ -88,20 +92,23 @@ impl Volumes {
         let data_dir = tree::open_root(data)?;
         let reserve = Reserve::new(reopen(&data_dir)?);
         let _lease = reserve.lend();
-        let [volumes, usage, trash] = [VOLUMES, USAGE, TRASH].map(|name| make_private(&data_dir, name));
-        let (volumes, usage, trash) = (volumes?, usage?, trash?);
+        let [volumes, usage, trash, snapshots] =
+            [VOLUMES, USAGE, TRASH, SNAPSHOTS].map(|name| make_private(&data_dir, name));
+        let (volumes, usage, trash, snapshots) = (volumes?, usage?, trash?, snapshots?);
         fsync(&data_dir)?;
         let dir_lock = DirLock::new(reopen(&volumes)?)?;
+        let counter = Recounter::new(reopen(&snapshots)?);
         let volumes = Self {
             path: data.join(VOLUMES),
             volumes,
             usage,
+            snapshots,
             dir_lock: Arc::new(dir_lock),
             options,
             slots: Mutex::default(),
             project_choice: Mutex::default(),
             ticks: AtomicU32::new(0),
-            counter: Recounter::new(),
+            counter,
             reserve: Arc::clone(&reserve),
             trash: Trash::start(trash)?,
         };
@@ -216,7 +223,8 @@ impl Volumes {
     }
 
     fn store(&self, id: VolumeId, limit: Option<Arc<Limit>>) -> FsResult<Arc<Store>> {
-        Store::open_within(&self.path.join(name(id)), &self.options, limit).map_err(|error| {
+        let undo = self.undo_place(id)?;
+        Store::open_within(&self.path.join(name(id)), &self.options, limit, undo).map_err(|error| {
             tracing::error!(volume = name(id), %error, "cannot open");
             Errno::from_io_error(&error).map_or(FsError::Io, refused)
         })
@@ -242,6 +250,7 @@ impl Volumes {
                 is_clean: false,
                 capacity: Capacity { bytes: 0, files: 0 },
                 usage: Usage::default(),
+                held: 0,
             }),
         };
         Ok(Limit::Counted(Ledger::new(&entry, usage_file, dir, Arc::clone(&self.dir_lock))))
@@ -259,7 +268,7 @@ impl Volumes {
         let usage_file = UsageFile::open(self.usage.as_fd(), &name(id))?;
         let saved = usage_file.read()?;
         let root_alone = Usage { bytes: 0, files: 1 };
-        let first = UsageRecord { is_clean: is_new, capacity, usage: root_alone };
+        let first = UsageRecord { is_clean: is_new, capacity, usage: root_alone, held: 0 };
         let entry = saved.map_or(first, |saved| UsageRecord { capacity, ..saved });
         let entry = UsageRecord { is_clean: entry.is_clean && project.is_none(), ..entry };
         if saved != Some(entry) {

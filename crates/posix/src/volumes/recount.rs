@@ -6,9 +6,10 @@ use crate::capacity::ledger::Ledger;
 use crate::capacity::limit::Limit;
 use crate::error::refused;
 use crate::sys;
+use crate::undo;
 use rustix::io::Errno;
 use std::collections::{BTreeMap, VecDeque};
-use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, Weak};
 use std::thread::JoinHandle;
@@ -25,12 +26,12 @@ pub(crate) struct Recounter {
     threads_max: usize,
 }
 
-#[derive(Default)]
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
     /// Files counted so far, in all volumes.
     files: AtomicU64,
+    undo_stores: OwnedFd,
 }
 
 #[derive(Default)]
@@ -46,9 +47,16 @@ struct State {
 }
 
 impl Recounter {
-    pub(crate) fn new() -> Self {
+    /// `undo_stores` is the directory of the undo stores, which are counted, too.
+    pub(crate) fn new(undo_stores: OwnedFd) -> Self {
         let threads_max = std::thread::available_parallelism().map_or(1, Into::into);
-        Self { shared: Arc::default(), threads_max }
+        let shared = Shared {
+            state: Mutex::default(),
+            changed: Condvar::default(),
+            files: AtomicU64::new(0),
+            undo_stores,
+        };
+        Self { shared: Arc::new(shared), threads_max }
     }
 
     pub(crate) fn add(&self, id: VolumeId, limit: &Arc<Limit>) {
@@ -158,21 +166,22 @@ impl Shared {
             if !is_wanted() || self.lock().is_stopping { Err(Errno::CANCELED) } else { Ok(()) }
         };
         let counted = root.and_then(|root| tree::count(root, has_working_dir, &mut progress));
+        let held = undo::count(self.undo_stores.as_fd(), &name(id));
+        let counted = counted.map_err(refused).and_then(|usage| Ok((usage, held?)));
         let Some(limit) = limit.upgrade() else { return Ok(false) };
         let Some(ledger) = limit.ledger() else { return Ok(false) };
         match counted {
-            Ok(usage) => {
-                ledger.set_counted(usage);
+            Ok((usage, held)) => {
+                ledger.set_counted(usage, held);
                 let (files, ms) = (usage.files, begun.elapsed().as_millis());
                 tracing::info!(volume = name(id), files, bytes = usage.bytes, ms, "counted");
                 Ok(true)
             }
-            Err(Errno::CANCELED) => Ok(false),
-            Err(errno) => {
-                let error = io::Error::from(errno);
+            Err(_) if !is_wanted() || self.lock().is_stopping => Ok(false),
+            Err(error) => {
                 tracing::error!(volume = name(id), %error, "cannot count the files: the volume can be read but not changed");
                 ledger.set_uncountable();
-                Err(refused(errno))
+                Err(error)
             }
         }
     }

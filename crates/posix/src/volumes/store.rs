@@ -9,6 +9,7 @@ use crate::node::mount::options::Options;
 use crate::node::ranges::clone_bytes;
 use crate::node::xattrs::NAME_BYTES_MAX;
 use crate::sys;
+use crate::undo::UndoPlace;
 use rustix::fs::{Mode, OFlags, fstatvfs, syncfs};
 use rustix::process::umask;
 use std::io;
@@ -17,11 +18,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::{
-    Backend, Blocking, Capabilities, FileKey, FsLimits, FsResult, FsStat, NodeRef, RangeLimits, XattrLimits,
+    Backend, Blocking, Capabilities, FileKey, FsLimits, FsResult, FsStat, NodeRef, RangeLimits, Snapshots,
+    XattrLimits,
 };
 
 pub struct Store {
-    mount: Arc<Mount>,
+    pub(super) mount: Arc<Mount>,
     root: Arc<Node>,
 }
 
@@ -31,19 +33,20 @@ impl Store {
     /// Sets the umask of the process to zero, so that modes are exact, and ignores SIGXFSZ, so that a write past the
     /// file size limit fails with an error.
     pub fn open(dir: &Path, options: Options) -> io::Result<Arc<Self>> {
-        Self::open_within(dir, &options, None)
+        Self::open_within(dir, &options, None, None)
     }
 
     pub(crate) fn open_within(
         dir: &Path,
         options: &Options,
         limit: Option<Arc<Limit>>,
+        undo: Option<UndoPlace>,
     ) -> io::Result<Arc<Self>> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root: OwnedFd = rustix::fs::open(dir, flags, Mode::empty())?;
         umask(Mode::empty());
         sys::ignore_file_size_signal();
-        let mount = Arc::new(Mount::new(root, options, limit).map_err(io::Error::other)?);
+        let mount = Arc::new(Mount::new(root, options, limit, undo).map_err(io::Error::other)?);
         let (root, _) = mount.root_node().map_err(io::Error::other)?;
         Ok(Arc::new(Self { mount, root }))
     }
@@ -143,5 +146,9 @@ impl Backend for Store {
 
     fn sync(&self) -> FsResult<()> {
         syncfs(&self.mount.root).map_err(refused)
+    }
+
+    fn snapshots(&self) -> Option<&dyn Snapshots> {
+        self.mount.can_have_undo().then_some(self)
     }
 }

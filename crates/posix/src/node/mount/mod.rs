@@ -18,6 +18,7 @@ use crate::fs_type::{
     FsType, can_set_trusted_xattrs, file_bytes_max, has_fine_change_times, supports_acls, supports_xattrs,
 };
 use crate::sys::{self, Handle};
+use crate::undo::{Undo, UndoPlace};
 use index::Index;
 use options::Options;
 use rustix::fs::{
@@ -25,8 +26,8 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use vfs::sync::Mutex;
 use vfs::{Attrs, Blocking, FileKey, FileType, FsError, FsResult, Lookup, Wait};
@@ -79,6 +80,9 @@ pub(crate) struct Mount {
     pub(crate) unlinked_open: Mutex<Vec<Arc<Node>>>,
     pub(crate) budget: Arc<ResourceBudget>,
     pub(crate) limit: Option<Arc<Limit>>,
+    undo: OnceLock<Arc<Undo>>,
+    /// Where the undo store is; `None` if the volume can have none.
+    undo_place: Option<UndoPlace>,
     /// The kernel has no openat2, or a sandbox forbids it.
     no_openat2: AtomicBool,
     /// The file system refuses `RWF_NOWAIT`.
@@ -89,7 +93,13 @@ pub(crate) struct Mount {
 }
 
 impl Mount {
-    pub(crate) fn new(root: OwnedFd, options: &Options, limit: Option<Arc<Limit>>) -> FsResult<Self> {
+    pub(crate) fn new(
+        root: OwnedFd,
+        options: &Options,
+        limit: Option<Arc<Limit>>,
+        undo_place: Option<UndoPlace>,
+    ) -> FsResult<Self> {
+        let undo = undo_place.as_ref().map_or(Ok(None), UndoPlace::find)?;
         let stat = fstat(&root).map_err(refused)?;
         let fs_type = FsType::of(&root, &stat)?;
         let file_bytes_max = file_bytes_max(&root);
@@ -125,12 +135,34 @@ impl Mount {
             unlinked_open: Mutex::default(),
             budget: Arc::clone(&options.budget),
             limit,
+            undo: undo.map(Arc::new).map_or_else(OnceLock::new, OnceLock::from),
+            undo_place,
             no_openat2: AtomicBool::new(false),
             no_nowait: AtomicBool::new(false),
             flush_failures: AtomicU64::new(0),
             no_tmpfile: AtomicBool::new(false),
             no_cachestat: AtomicBool::new(false),
         })
+    }
+
+    /// The undo store; `None` while the volume has had no snapshot.
+    #[inline]
+    pub(crate) fn undo(&self) -> Option<&Arc<Undo>> {
+        self.undo.get()
+    }
+
+    /// The undo store, made if missing; `None` if the volume can have none.
+    pub(crate) fn make_undo(&self) -> FsResult<Option<&Arc<Undo>>> {
+        let Some(place) = &self.undo_place else { return Ok(None) };
+        if self.undo.get().is_none() {
+            // Another thread may be first: the store has no snapshot yet, so either is as good.
+            let _first = self.undo.set(Arc::new(place.make()?));
+        }
+        Ok(self.undo.get())
+    }
+
+    pub(crate) fn can_have_undo(&self) -> bool {
+        self.undo_place.is_some()
     }
 
     /// Whether a file with this `stat` is in the file system of the root.
@@ -282,11 +314,20 @@ impl Mount {
 
     fn adopt_as(self: &Arc<Self>, fd: OwnedFd, key: FileKey) -> FsResult<(Arc<Node>, VersionedStat)> {
         let stat = VersionedStat::read(fd.as_fd(), counter::offset_of(&key))?;
-        if !self.contains(&stat) || stat.st_nlink == 0 {
+        if !self.contains(&stat) || stat.st_nlink == 0 || self.is_retained(fd.as_fd(), &key)? {
             return Err(FsError::Stale);
         }
         let node = Node::new(Arc::clone(self), key, fd, Rights::Path, &stat)?;
         Ok((self.table.insert(node), stat))
+    }
+
+    /// Whether only a snapshot keeps the file open as `fd`.
+    fn is_retained(&self, fd: BorrowedFd<'_>, key: &FileKey) -> FsResult<bool> {
+        let Some(undo) = self.undo() else { return Ok(false) };
+        if undo.is_empty() || !counter::has_retained_mark(fd) {
+            return Ok(false);
+        }
+        undo.has_retained(key)
     }
 
     /// Opens the data of `node`: a directory for reading, a regular file for reading, and writing if `write`.

@@ -1,0 +1,118 @@
+//! Snapshots of a volume with an undo store: the live files, with its records in front.
+//!
+//! Reading live state and then looking for a record is safe, because a record is there before a change. So every read
+//! looks for records again after it has read something live, and begins anew if there is one.
+
+mod listing;
+mod node;
+mod read;
+
+use crate::node::mount::Mount;
+use crate::undo::{Label, Undo};
+use listing::Pages;
+use node::SnapshotNode;
+use rustix::fs::syncfs;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+use vfs::{
+    Backend, Blocking, Capabilities, FileKey, FsError, FsLimits, FsResult, FsStat, NodeRef, Pace,
+    RangeLimits, Time, ViewId,
+};
+
+/// The files of a volume at the time of a snapshot.
+pub(crate) struct SnapshotView {
+    mount: Arc<Mount>,
+    undo: Arc<Undo>,
+    label: Label,
+    limits: FsLimits,
+    capabilities: Capabilities,
+    pages: Pages,
+}
+
+impl SnapshotView {
+    /// [`FsError::NotFound`] if there is no such snapshot. `live` has the limits and features of the volume.
+    pub(crate) fn open(
+        mount: Arc<Mount>,
+        undo: Arc<Undo>,
+        view: ViewId,
+        live: &dyn Backend,
+    ) -> FsResult<Arc<Self>> {
+        let label = undo.find(view).ok_or(FsError::NotFound)?;
+        let ranges = live.capabilities().ranges.map(|_| RangeLimits { clone_bytes: None });
+        let capabilities = Capabilities { ranges, ..live.capabilities() };
+        Ok(Arc::new(Self {
+            limits: live.limits(),
+            capabilities,
+            mount,
+            undo,
+            label,
+            pages: Pages::default(),
+        }))
+    }
+}
+
+/// The backend of a [`SnapshotView`]: nodes need its `Arc`.
+pub(crate) struct OpenSnapshot(pub(crate) Arc<SnapshotView>);
+
+impl Backend for OpenSnapshot {
+    fn root(&self) -> NodeRef {
+        SnapshotNode::node_ref(&self.0, self.0.mount.root_key)
+    }
+
+    fn node(&self, key: &FileKey, blocking: Blocking) -> FsResult<NodeRef> {
+        let node = SnapshotNode::node_ref(&self.0, *key);
+        // Also refuses keys of files that the snapshot does not have.
+        node.attrs(blocking)?;
+        Ok(node)
+    }
+
+    fn stat(&self) -> FsResult<FsStat> {
+        crate::fs_type::file_system_stat(std::os::fd::AsFd::as_fd(&self.0.mount.root))
+    }
+
+    fn limits(&self) -> FsLimits {
+        self.0.limits
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.0.capabilities
+    }
+
+    fn sync(&self) -> FsResult<()> {
+        Ok(())
+    }
+
+    fn flush_failures(&self) -> u64 {
+        0
+    }
+
+    /// Data may be in the live file or in records.
+    fn knows_memory(&self) -> bool {
+        false
+    }
+}
+
+/// Makes a snapshot of the present state of `mount`. Nobody waits for it: it waits for the changes under way.
+pub(crate) fn create(mount: &Mount, undo: &Undo, view: ViewId) -> FsResult<()> {
+    // Most data is on disk before the label, so that the flush after it is short.
+    syncfs(&mount.root).map_err(crate::error::refused)?;
+    undo.begin(view, now())?;
+    // A change that has read the earlier label holds the lock of a node, which was in the table before it.
+    mount.table.all().iter().for_each(|node| node.wait_for_change());
+    let synced = syncfs(&mount.root).map_err(crate::error::refused);
+    let done = synced.and_then(|()| undo.commit(view));
+    if done.is_err() {
+        undo.mark_deleted(view)?;
+    }
+    done
+}
+
+/// Releases what only deleted snapshots needed.
+pub(crate) fn sweep(mount: &Mount, undo: &Undo, pace: &mut Pace<'_>) -> FsResult<bool> {
+    undo.sweep(mount.ledger(), pace)
+}
+
+fn now() -> Time {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Time { seconds: i64::try_from(now.as_secs()).unwrap_or(i64::MAX), nanos: now.subsec_nanos() }
+}

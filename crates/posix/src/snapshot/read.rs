@@ -1,0 +1,112 @@
+//! Reads the data of a file of a snapshot: each block from the first record that has it, else from the file.
+
+use super::SnapshotView;
+use crate::error::refused;
+use crate::node::Rights;
+use crate::sys;
+use crate::undo::{Record, data_from, hole_from};
+use rustix::io::Errno;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd};
+use vfs::{Blocking, FileKey, FsError, FsResult, ViewId};
+
+/// A record that is made while a piece is read is found at once, so hardly any piece is read twice.
+const TRIES: u32 = 1000;
+
+/// Appends up to `len` bytes at `offset` of a file of `size` bytes to `into`.
+pub(super) fn read(
+    view: &SnapshotView,
+    key: &FileKey,
+    size: u64,
+    offset: u64,
+    len: usize,
+    into: &mut Vec<u8>,
+) -> FsResult<usize> {
+    let end = offset.saturating_add(len as u64).min(size);
+    let start = into.len();
+    let mut records = view.undo.records_from(key, view.label.view)?;
+    let mut at = offset;
+    while at < end {
+        let piece =
+            read_piece(view, key, &mut records, at..end, into).inspect_err(|_| into.truncate(start))?;
+        at += piece;
+    }
+    Ok(into.len() - start)
+}
+
+/// Reads the first part of a range; returns its length.
+fn read_piece(
+    view: &SnapshotView,
+    key: &FileKey,
+    records: &mut BTreeMap<ViewId, Record>,
+    bytes: Range<u64>,
+    into: &mut Vec<u8>,
+) -> FsResult<u64> {
+    let start = into.len();
+    for _ in 0..TRIES {
+        let (source, piece) = source_of(records, &bytes)?;
+        if let Some(record) = source {
+            append(record.fd.as_fd(), &piece, into)?;
+            return Ok(piece.end - piece.start);
+        }
+        let read = read_live(view, key, &piece, into);
+        let now = view.undo.records_from(key, view.label.view)?;
+        let is_unchanged = match source_of(&now, &piece)? {
+            (None, same) => same == piece,
+            (Some(_), _) => false,
+        };
+        *records = now;
+        if is_unchanged {
+            return read.map(|()| piece.end - piece.start);
+        }
+        into.truncate(start);
+    }
+    Err(FsError::Io)
+}
+
+/// The first record that has the beginning of a range, and how far it goes; `None` for the file itself.
+fn source_of<'r>(
+    records: &'r BTreeMap<ViewId, Record>,
+    bytes: &Range<u64>,
+) -> FsResult<(Option<&'r Record>, Range<u64>)> {
+    let mut end = bytes.end;
+    for record in records.values() {
+        match data_from(record.fd.as_fd(), bytes.start)? {
+            Some(data) if data == bytes.start => {
+                let hole = hole_from(record.fd.as_fd(), data)?;
+                return Ok((Some(record), bytes.start..end.min(hole)));
+            }
+            Some(data) => end = end.min(data),
+            None => {}
+        }
+    }
+    Ok((None, bytes.start..end))
+}
+
+fn read_live(view: &SnapshotView, key: &FileKey, piece: &Range<u64>, into: &mut Vec<u8>) -> FsResult<()> {
+    match view.mount.node(key, Blocking::Allowed) {
+        Ok(live) => append(live.open(Rights::Read)?.as_fd(), piece, into),
+        Err(FsError::Stale) => match view.undo.open_retained(key)? {
+            Some(file) => append(file.as_fd(), piece, into),
+            None => Err(FsError::Stale),
+        },
+        Err(error) => Err(error),
+    }
+}
+
+/// Appends exactly this range: zeros where the file is shorter.
+fn append(file: BorrowedFd<'_>, bytes: &Range<u64>, into: &mut Vec<u8>) -> FsResult<()> {
+    let start = into.len();
+    let len = usize::try_from(bytes.end - bytes.start).map_err(|_| FsError::FileTooBig)?;
+    while into.len() - start < len {
+        let done = into.len() - start;
+        match sys::append(file, bytes.start + done as u64, len - done, into, Blocking::Allowed) {
+            Ok(0) => break,
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(refused(errno)),
+        }
+    }
+    into.resize(start + len, 0);
+    Ok(())
+}

@@ -1,0 +1,113 @@
+//! The blocks of a file that are preserved already, under one label.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use vfs::ViewId;
+
+/// Blocks of a window, one bit each.
+const WORDS: usize = 64;
+const WINDOW_BLOCKS: u64 = 64 * WORDS as u64;
+
+/// The preserved blocks of a file, as far as they are known. A node forgets them when it is dropped, so windows are read
+/// again from the record. Guarded by the file's lock.
+#[derive(Default)]
+pub(crate) struct PreservedBlocks {
+    label: ViewId,
+    /// The record was made by this node, so that windows that are not here have no preserved block.
+    is_complete: bool,
+    windows: HashMap<u64, [u64; WORDS]>,
+}
+
+impl PreservedBlocks {
+    /// Whether the blocks of this label are known here.
+    pub(crate) fn is_of(&self, label: ViewId) -> bool {
+        self.label == label
+    }
+
+    pub(crate) fn start(&mut self, label: ViewId, is_new: bool) {
+        *self = Self { label, is_complete: is_new, windows: HashMap::new() };
+    }
+
+    /// The blocks of `wanted` that are not preserved, as ranges. `read` returns the preserved ranges within a range of
+    /// blocks, from the record.
+    pub(crate) fn missing<E>(
+        &mut self,
+        wanted: Range<u64>,
+        mut read: impl FnMut(Range<u64>) -> Result<Vec<Range<u64>>, E>,
+    ) -> Result<Vec<Range<u64>>, E> {
+        let mut missing: Vec<Range<u64>> = Vec::new();
+        let mut at = wanted.start;
+        while at < wanted.end {
+            let window = at / WINDOW_BLOCKS;
+            let end = wanted.end.min((window + 1) * WINDOW_BLOCKS);
+            if !self.is_complete && !self.windows.contains_key(&window) {
+                let blocks = window * WINDOW_BLOCKS..(window + 1) * WINDOW_BLOCKS;
+                let preserved = read(blocks)?;
+                self.windows.insert(window, [0; WORDS]);
+                preserved.into_iter().for_each(|range| self.add(range));
+            }
+            let bits = self.windows.get(&window);
+            for block in at..end {
+                if bits.is_some_and(|bits| has(bits, block % WINDOW_BLOCKS)) {
+                    continue;
+                }
+                match missing.last_mut() {
+                    Some(last) if last.end == block => last.end += 1,
+                    _ => missing.push(block..block + 1),
+                }
+            }
+            at = end;
+        }
+        Ok(missing)
+    }
+
+    pub(crate) fn add(&mut self, blocks: Range<u64>) {
+        for block in blocks {
+            let bits = self.windows.entry(block / WINDOW_BLOCKS).or_insert([0; WORDS]);
+            let place = block % WINDOW_BLOCKS;
+            bits[usize::try_from(place / 64).unwrap_or(0)] |= 1 << (place % 64);
+        }
+    }
+}
+
+fn has(bits: &[u64; WORDS], place: u64) -> bool {
+    bits[usize::try_from(place / 64).unwrap_or(0)] & 1 << (place % 64) != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn missing(blocks: &mut PreservedBlocks, wanted: Range<u64>) -> Vec<Range<u64>> {
+        blocks.missing(wanted, |_| Ok::<_, ()>(Vec::new())).unwrap()
+    }
+
+    #[test]
+    fn missing_blocks_are_those_not_added() {
+        let mut blocks = PreservedBlocks::default();
+        blocks.start(ViewId(1), true);
+        blocks.add(3..5);
+        blocks.add(WINDOW_BLOCKS - 1..WINDOW_BLOCKS + 2);
+        assert_eq!(missing(&mut blocks, 0..10), [0..3, 5..10]);
+        assert_eq!(missing(&mut blocks, 3..5), []);
+        assert_eq!(
+            missing(&mut blocks, WINDOW_BLOCKS - 2..WINDOW_BLOCKS + 3),
+            [WINDOW_BLOCKS - 2..WINDOW_BLOCKS - 1, WINDOW_BLOCKS + 2..WINDOW_BLOCKS + 3]
+        );
+    }
+
+    #[test]
+    fn unknown_windows_are_read_once() {
+        let mut blocks = PreservedBlocks::default();
+        blocks.start(ViewId(1), false);
+        let mut reads = Vec::new();
+        for _ in 0..2 {
+            let missing = blocks.missing(5..WINDOW_BLOCKS + 1, |window| {
+                reads.push(window.clone());
+                Ok::<_, ()>(vec![window.start + 4..window.start + 7])
+            });
+            assert_eq!(missing.unwrap(), [7..WINDOW_BLOCKS + 1]);
+        }
+        assert_eq!(reads, [0..WINDOW_BLOCKS, WINDOW_BLOCKS..2 * WINDOW_BLOCKS]);
+    }
+}

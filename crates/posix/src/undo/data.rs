@@ -1,0 +1,149 @@
+//! Preserves blocks in records. A record is a sparse file: its data are the preserved blocks. A hole of the file is
+//! preserved as zeros, because a hole of the record says that the block is not preserved.
+
+use super::{Method, Record, Undo};
+use crate::error::refused;
+use crate::sys;
+use rustix::fs::{Mode, OFlags, SeekFrom, fstat, fsync, openat, seek};
+use rustix::io::{Errno, pread, pwrite, retry_on_intr};
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use vfs::{FsError, FsResult, Span};
+
+const ZEROS: &str = "zeros";
+/// Zeros to share, in units.
+const ZERO_UNITS: u64 = 256;
+const COPY_BYTES: usize = 128 << 10;
+
+/// Opens the file of zeros, or makes it.
+pub(super) fn make_zeros(dir: BorrowedFd<'_>, unit: u64) -> FsResult<OwnedFd> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = openat(dir, ZEROS, flags, Mode::RUSR | Mode::WUSR).map_err(refused)?;
+    let len = unit * ZERO_UNITS;
+    if fstat(&file).map_err(refused)?.st_size.cast_unsigned() < len {
+        let zeros = vec![0; usize::try_from(len).map_err(|_| FsError::Invalid)?];
+        write_all(file.as_fd(), 0, &zeros)?;
+        fsync(&file).map_err(refused)?;
+    }
+    Ok(file)
+}
+
+impl Undo {
+    /// Preserves these blocks of the file open as `file`, of `size` bytes, in its record.
+    pub(crate) fn preserve_blocks(
+        &self,
+        record: &Record,
+        file: BorrowedFd<'_>,
+        size: u64,
+        blocks: &[Range<u64>],
+    ) -> FsResult<()> {
+        for range in blocks {
+            let bytes = range.start * self.unit..(range.end * self.unit).min(size);
+            if bytes.is_empty() {
+                continue;
+            }
+            match self.method {
+                Method::Share => self.share(record.fd.as_fd(), file, bytes)?,
+                Method::Copy => copy(record.fd.as_fd(), file, bytes)?,
+            }
+        }
+        match self.method {
+            Method::Share => Ok(()),
+            // Before the change: the file system may write the new data first. A new link of the record is flushed with it.
+            Method::Copy => fsync(&record.fd).map_err(refused),
+        }
+    }
+
+    fn share(&self, record: BorrowedFd<'_>, file: BorrowedFd<'_>, bytes: Range<u64>) -> FsResult<()> {
+        let span = Span { source: bytes.start, target: bytes.start, len: bytes.end - bytes.start };
+        retry_on_intr(|| sys::clone_range(file, record, &span)).map_err(refused)?;
+        // Holes of the file are holes of the record now.
+        let mut at = bytes.start;
+        while at < bytes.end {
+            let hole = hole_from(record, at)?.min(bytes.end);
+            if hole >= bytes.end {
+                break;
+            }
+            let end = data_from(record, hole)?.unwrap_or(bytes.end).min(bytes.end);
+            self.share_zeros(record, hole..end)?;
+            at = end;
+        }
+        Ok(())
+    }
+
+    fn share_zeros(&self, record: BorrowedFd<'_>, bytes: Range<u64>) -> FsResult<()> {
+        let zeros = self.zeros.as_ref().ok_or(FsError::Io)?;
+        let mut at = bytes.start;
+        while at < bytes.end {
+            // Whole blocks: what is behind the end of the file is never read.
+            let len = (bytes.end - at).next_multiple_of(self.unit).min(self.unit * ZERO_UNITS);
+            let span = Span { source: 0, target: at, len };
+            retry_on_intr(|| sys::clone_range(zeros.as_fd(), record, &span)).map_err(refused)?;
+            at += len;
+        }
+        Ok(())
+    }
+
+    /// The preserved blocks of a record within `blocks`.
+    pub(crate) fn preserved_blocks(&self, record: &Record, blocks: Range<u64>) -> FsResult<Vec<Range<u64>>> {
+        preserved(record, blocks, self.unit)
+    }
+}
+
+pub(super) fn preserved(record: &Record, blocks: Range<u64>, unit: u64) -> FsResult<Vec<Range<u64>>> {
+    let end = blocks.end * unit;
+    let mut at = blocks.start * unit;
+    let mut found = Vec::new();
+    while let Some(data) = data_from(record.fd.as_fd(), at)?.filter(|data| *data < end) {
+        let hole = hole_from(record.fd.as_fd(), data)?.min(end);
+        found.push(data / unit..hole.div_ceil(unit));
+        at = hole;
+    }
+    Ok(found)
+}
+
+/// The first data from `offset`; `None` if there is no more.
+pub(crate) fn data_from(file: BorrowedFd<'_>, offset: u64) -> FsResult<Option<u64>> {
+    match seek(file, SeekFrom::Data(offset)) {
+        Ok(data) => Ok(Some(data)),
+        Err(Errno::NXIO) => Ok(None),
+        Err(errno) => Err(refused(errno)),
+    }
+}
+
+/// The first hole from `offset`; `offset` itself if the file is shorter.
+pub(crate) fn hole_from(file: BorrowedFd<'_>, offset: u64) -> FsResult<u64> {
+    match seek(file, SeekFrom::Hole(offset)) {
+        Ok(hole) => Ok(hole),
+        Err(Errno::NXIO) => Ok(offset),
+        Err(errno) => Err(refused(errno)),
+    }
+}
+
+fn copy(record: BorrowedFd<'_>, file: BorrowedFd<'_>, bytes: Range<u64>) -> FsResult<()> {
+    let mut buffer = vec![0; COPY_BYTES];
+    let mut at = bytes.start;
+    while at < bytes.end {
+        let room = usize::try_from(bytes.end - at).map_or(COPY_BYTES, |left| left.min(COPY_BYTES));
+        let read = retry_on_intr(|| pread(file, &mut buffer[..room], at)).map_err(refused)?;
+        if read == 0 {
+            return Ok(());
+        }
+        write_all(record, at, &buffer[..read])?;
+        at += read as u64;
+    }
+    Ok(())
+}
+
+fn write_all(file: BorrowedFd<'_>, mut offset: u64, mut data: &[u8]) -> FsResult<()> {
+    while !data.is_empty() {
+        match retry_on_intr(|| pwrite(file, data, offset)).map_err(refused)? {
+            0 => return Err(FsError::NoSpace),
+            written => {
+                data = &data[written..];
+                offset += written as u64;
+            }
+        }
+    }
+    Ok(())
+}

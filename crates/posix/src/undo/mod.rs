@@ -1,0 +1,336 @@
+//! The undo store: what snapshots still need of files that have changed since.
+//!
+//! A volume has one live tree. The first change of a file, of a block or of a name after a snapshot preserves the earlier
+//! state under the number of that snapshot, its *label*, before it changes anything. So a snapshot is the live tree with
+//! the records of its label and of later ones in front: the first record from its label on has the attributes, and for
+//! each block the first record that has the block. docs/formats/undo-store.md draws the tree.
+//!
+//! A label is read under the lock of what changes. A new snapshot publishes its label, then waits until every lock that
+//! was held has been free once ([`crate::node::Node`]'s table). So each change is before the snapshot or after it, in all
+//! its parts.
+
+mod blocks;
+mod data;
+mod names;
+mod record;
+mod retained;
+mod state;
+mod sweep;
+
+pub(crate) use blocks::PreservedBlocks;
+pub(crate) use data::{data_from, hole_from};
+pub(crate) use names::{NameRecord, NamedObject};
+pub(crate) use record::{Record, RecordMeta};
+pub(crate) use sweep::count;
+
+use crate::error::refused;
+use rustix::fs::{AtFlags, Mode, OFlags, RawDir, fsync, mkdirat, openat, unlinkat};
+use rustix::io::Errno;
+use state::State;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use vfs::sync::Mutex;
+use vfs::{FileKey, FsError, FsResult, Time, ViewId};
+
+const RECORDS: &str = "records";
+/// Removed files on their way into their records.
+const PENDING: &str = "pending";
+/// Directories of records, so that none has too many entries.
+const SHARDS: u64 = 256;
+/// The smallest block that is preserved.
+const UNIT_BYTES_MIN: u64 = 4096;
+const SWEEP_COUNTS: usize = 64;
+/// Buffer size of one `getdents` call.
+const READ_BYTES: usize = 8 * 1024;
+
+/// The way in which blocks are preserved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Method {
+    /// The record shares them. The file system's log is in order, so no flush is needed.
+    Share,
+    /// The record has a copy, which is flushed before the change.
+    Copy,
+}
+
+pub(crate) struct Undo {
+    dir: OwnedFd,
+    records: OwnedFd,
+    pending: OwnedFd,
+    method: Method,
+    /// A block of zeros to share, in place of holes.
+    zeros: Option<OwnedFd>,
+    /// Size of the blocks that are preserved.
+    unit: u64,
+    /// The number of the latest snapshot; 0 without any.
+    label: AtomicU32,
+    state: Mutex<State>,
+    sweeping: Mutex<()>,
+    /// Counts the beginnings and ends of changes of records, by shards of files.
+    sweep_counts: Vec<AtomicU64>,
+}
+
+/// The latest snapshot, for which a change preserves what it replaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Label {
+    pub(crate) view: ViewId,
+    /// No file that exists in the snapshot was born later. Files that were born later need no records.
+    pub(crate) born_until: Time,
+}
+
+impl Label {
+    pub(crate) fn has(&self, born: Option<Time>) -> bool {
+        born.is_none_or(|born| born <= self.born_until)
+    }
+}
+
+/// Where the undo store of a volume is.
+pub(crate) struct UndoPlace {
+    /// The directory of the undo stores of all volumes.
+    pub(crate) stores: OwnedFd,
+    pub(crate) name: String,
+    pub(crate) method: Method,
+    pub(crate) unit: u64,
+}
+
+impl UndoPlace {
+    /// Opens the store, if there is one.
+    pub(crate) fn find(&self) -> FsResult<Option<Undo>> {
+        match open_dir(self.stores.as_fd(), &self.name) {
+            Ok(dir) => Undo::open(dir, self.method, self.unit).map(Some),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(refused(errno)),
+        }
+    }
+
+    pub(crate) fn make(&self) -> FsResult<Undo> {
+        let dir = make_dir(self.stores.as_fd(), &self.name).map_err(refused)?;
+        fsync(&self.stores).map_err(refused)?;
+        Undo::open(dir, self.method, self.unit)
+    }
+}
+
+impl Undo {
+    /// Opens the store in `dir`, or makes an empty one.
+    pub(crate) fn open(dir: OwnedFd, method: Method, unit: u64) -> FsResult<Self> {
+        let [records, pending] = [RECORDS, PENDING].map(|name| make_dir(dir.as_fd(), name));
+        let (records, pending) = (records.map_err(refused)?, pending.map_err(refused)?);
+        let state = State::read(dir.as_fd())?;
+        let zeros = match method {
+            Method::Share => Some(data::make_zeros(dir.as_fd(), unit)?),
+            Method::Copy => None,
+        };
+        let label = state.latest().map_or(0, |latest| latest.view.0);
+        let undo = Self {
+            dir,
+            records,
+            pending,
+            method,
+            zeros,
+            unit,
+            label: AtomicU32::new(label),
+            state: Mutex::new(state),
+            sweeping: Mutex::default(),
+            sweep_counts: (0..SWEEP_COUNTS).map(|_| AtomicU64::new(0)).collect(),
+        };
+        undo.finish_pending()?;
+        Ok(undo)
+    }
+
+    /// The latest snapshot; `None` without any. Call it under the lock of what changes.
+    #[inline]
+    pub(crate) fn label(&self) -> Option<Label> {
+        if self.label.load(Ordering::Relaxed) == 0 { None } else { self.latest() }
+    }
+
+    #[cold]
+    fn latest(&self) -> Option<Label> {
+        self.state.lock().latest()
+    }
+
+    /// Whether any record may exist.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.label.load(Ordering::Relaxed) == 0
+    }
+
+    fn sweep_count(&self, path: &str) -> &AtomicU64 {
+        // The shard: the first two digits.
+        let shard = path.get(..2).and_then(|digits| usize::from_str_radix(digits, 16).ok()).unwrap_or(0);
+        &self.sweep_counts[shard % SWEEP_COUNTS]
+    }
+
+    pub(crate) fn unit(&self) -> u64 {
+        self.unit
+    }
+
+    pub(crate) fn views(&self) -> Vec<ViewId> {
+        self.state.lock().ready()
+    }
+
+    /// The time of a snapshot, as [`Label::born_until`]; `None` if there is no such snapshot.
+    pub(crate) fn find(&self, view: ViewId) -> Option<Label> {
+        self.state.lock().find(view)
+    }
+
+    /// Publishes a new label for all changes that begin from now on. [`Undo::commit`] must follow when all others have
+    /// ended, or [`Undo::mark_deleted`].
+    pub(crate) fn begin(&self, view: ViewId, now: Time) -> FsResult<()> {
+        let mut state = self.state.lock();
+        state.begin(self.dir.as_fd(), view, now)?;
+        self.label.store(view.0, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Makes the new snapshot complete, durably.
+    pub(crate) fn commit(&self, view: ViewId) -> FsResult<()> {
+        self.state.lock().commit(self.dir.as_fd(), view)
+    }
+
+    /// Deletes a snapshot, durably. Its records stay until they are swept.
+    pub(crate) fn mark_deleted(&self, view: ViewId) -> FsResult<()> {
+        let mut state = self.state.lock();
+        state.mark_deleted(self.dir.as_fd(), view)?;
+        self.label.store(state.latest().map_or(0, |latest| latest.view.0), Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Writes what the next process needs to know.
+    pub(crate) fn seal(&self) -> FsResult<()> {
+        self.state.lock().seal(self.dir.as_fd())
+    }
+
+    /// Notes the birth of a file, so that the next snapshot knows that it is older.
+    pub(crate) fn note_birth(&self, born: Option<Time>) -> FsResult<()> {
+        match born {
+            Some(born) => self.state.lock().note_birth(self.dir.as_fd(), born),
+            None => Ok(()),
+        }
+    }
+
+    /// The directory of a file's records; `None` if it has none.
+    fn key_dir(&self, key: &FileKey) -> FsResult<Option<OwnedFd>> {
+        match open_dir(self.records.as_fd(), &path_of(key)) {
+            Ok(dir) => Ok(Some(dir)),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(refused(errno)),
+        }
+    }
+
+    fn make_key_dir(&self, key: &FileKey) -> FsResult<OwnedFd> {
+        let path = path_of(key);
+        loop {
+            match open_dir(self.records.as_fd(), &path) {
+                Err(Errno::NOENT) => {}
+                opened => return opened.map_err(refused),
+            }
+            match mkdirat(&self.records, &*path, Mode::RWXU) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(Errno::NOENT) => match mkdirat(&self.records, shard_of(&path), Mode::RWXU) {
+                    Ok(()) | Err(Errno::EXIST) => {}
+                    Err(errno) => return Err(refused(errno)),
+                },
+                Err(errno) => return Err(refused(errno)),
+            }
+        }
+    }
+
+    /// The first record of a file from `view` on, which has its attributes at that time.
+    pub(crate) fn first_record(&self, key: &FileKey, view: ViewId) -> FsResult<Option<Record>> {
+        self.settled(&path_of(key), || {
+            let Some(dir) = self.key_dir(key)? else { return Ok(None) };
+            match labels_in(&dir)?.into_iter().filter(|label| *label >= view).min() {
+                Some(first) => Record::open(dir.as_fd(), first),
+                None => Ok(None),
+            }
+        })
+    }
+
+    /// The labels of a file's records from `view` on, in ascending order, each with its record.
+    pub(crate) fn records_from(&self, key: &FileKey, view: ViewId) -> FsResult<BTreeMap<ViewId, Record>> {
+        self.settled(&path_of(key), || {
+            let Some(dir) = self.key_dir(key)? else { return Ok(BTreeMap::new()) };
+            let mut records = BTreeMap::new();
+            for label in labels_in(&dir)?.into_iter().filter(|label| *label >= view) {
+                if let Some(record) = Record::open(dir.as_fd(), label)? {
+                    records.insert(label, record);
+                }
+            }
+            Ok(records)
+        })
+    }
+}
+
+/// Size of the blocks that are preserved in a file system.
+pub(crate) fn unit_of(file: BorrowedFd<'_>) -> FsResult<u64> {
+    let state = rustix::fs::fstatfs(file).map_err(refused)?;
+    Ok(u64::try_from(state.f_bsize).unwrap_or(0).max(UNIT_BYTES_MIN))
+}
+
+/// The labels of the records in a file's directory.
+fn labels_in(dir: &OwnedFd) -> FsResult<Vec<ViewId>> {
+    let mut buffer = [const { MaybeUninit::uninit() }; READ_BYTES];
+    // The position of a directory is that of its open file, so each look has its own.
+    let dir = open_dir(dir.as_fd(), ".").map_err(refused)?;
+    let mut raw = RawDir::new(&dir, &mut buffer);
+    let mut labels = Vec::new();
+    while let Some(entry) = raw.next() {
+        let entry = entry.map_err(refused)?;
+        labels.extend(entry.file_name().to_str().ok().and_then(label_of));
+    }
+    Ok(labels)
+}
+
+/// The name of a record: its label in eight hexadecimal digits.
+fn record_name(label: ViewId) -> String {
+    format!("{:08x}", label.0)
+}
+
+fn label_of(name: &str) -> Option<ViewId> {
+    let label = u32::from_str_radix(name, 16).ok().map(ViewId)?;
+    (record_name(label) == name).then_some(label)
+}
+
+/// The path of a file's directory of records: a shard, and the key in hexadecimal digits.
+fn path_of(key: &FileKey) -> String {
+    let hash = key
+        .bytes()
+        .iter()
+        .fold(0_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3));
+    let mut path = format!("{:02x}/", (hash ^ hash >> 32) % SHARDS);
+    key.bytes().iter().for_each(|byte| {
+        let _ = write!(path, "{byte:02x}");
+    });
+    path
+}
+
+fn shard_of(path: &str) -> &str {
+    path.split('/').next().unwrap_or(path)
+}
+
+fn open_dir(dir: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(dir, name, flags, Mode::empty())
+}
+
+fn make_dir(dir: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
+    match mkdirat(dir, name, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => open_dir(dir, name),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Removes `name` in `dir`, if it exists.
+fn remove(dir: BorrowedFd<'_>, name: &str, flags: AtFlags) -> FsResult<()> {
+    match unlinkat(dir, name, flags) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(errno) => Err(refused(errno)),
+    }
+}
+
+/// [`FsError::Io`] for a record that this version cannot read.
+fn damaged() -> FsError {
+    FsError::Io
+}

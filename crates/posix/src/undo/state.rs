@@ -1,0 +1,262 @@
+//! The list of snapshots of an undo store, in a file that is replaced in one step.
+//!
+//! ```text
+//! plimsoll undo 1
+//! born SECONDS NANOS              no file of the volume was born later
+//! snapshot VIEW SECONDS NANOS STATE    STATE: creating, ready, deleted
+//! ```
+//!
+//! A deleted snapshot stays in the list until its records are with an earlier snapshot. If it is the latest, changes go
+//! on under its label: they would otherwise be preserved under an earlier label, although a record of it comes first.
+
+use super::Label;
+use crate::error::refused;
+use rustix::fs::{Mode, OFlags, fsync, openat, renameat};
+use rustix::io::Errno;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{Read, Write};
+use std::os::fd::BorrowedFd;
+use vfs::{FsError, FsResult, Time, ViewId};
+
+const FILE: &str = "state";
+const DRAFT: &str = "state.new";
+const TITLE: &str = "plimsoll undo 1";
+/// The bound of births is this far ahead of the births themselves, so that it is seldom written.
+const AHEAD_SECONDS: i64 = 3600;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct State {
+    /// No file was born later.
+    born: Time,
+    snapshots: BTreeMap<ViewId, Entry>,
+    /// The birth of the youngest file that this process has seen.
+    youngest: Option<Time>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry {
+    born_until: Time,
+    phase: Phase,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Creating,
+    Ready,
+    Deleted,
+}
+
+impl Phase {
+    const ALL: [(Self, &'static str); 3] =
+        [(Self::Creating, "creating"), (Self::Ready, "ready"), (Self::Deleted, "deleted")];
+
+    fn of(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|(_, other)| *other == word).map(|(phase, _)| phase)
+    }
+
+    fn word(self) -> &'static str {
+        Self::ALL.into_iter().find(|(phase, _)| *phase == self).map_or("", |(_, word)| word)
+    }
+}
+
+impl State {
+    /// Reads the list. A snapshot that the last process had begun to make counts as deleted.
+    pub(super) fn read(dir: BorrowedFd<'_>) -> FsResult<Self> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = match openat(dir, FILE, flags, Mode::empty()) {
+            Ok(file) => file,
+            Err(Errno::NOENT) => return Ok(Self::default()),
+            Err(errno) => return Err(refused(errno)),
+        };
+        let mut text = String::new();
+        std::fs::File::from(file).read_to_string(&mut text).map_err(|_| FsError::Io)?;
+        let mut state = Self::parse(&text).ok_or(FsError::Io)?;
+        for entry in state.snapshots.values_mut().filter(|entry| entry.phase == Phase::Creating) {
+            entry.phase = Phase::Deleted;
+        }
+        Ok(state)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let mut lines = text.lines();
+        lines.next().filter(|title| *title == TITLE)?;
+        let mut state = Self::default();
+        for line in lines {
+            let words: Vec<_> = line.split(' ').collect();
+            match words[..] {
+                ["born", seconds, nanos] => state.born = time(seconds, nanos)?,
+                ["snapshot", view, seconds, nanos, word] => {
+                    let entry = Entry { born_until: time(seconds, nanos)?, phase: Phase::of(word)? };
+                    state.snapshots.insert(ViewId(view.parse().ok()?), entry);
+                }
+                _ => return None,
+            }
+        }
+        Some(state)
+    }
+
+    fn text(&self) -> String {
+        let mut text = format!("{TITLE}\nborn {} {}\n", self.born.seconds, self.born.nanos);
+        for (view, Entry { born_until: Time { seconds, nanos }, phase }) in &self.snapshots {
+            let _ = writeln!(text, "snapshot {} {seconds} {nanos} {}", view.0, phase.word());
+        }
+        text
+    }
+
+    fn write(&self, dir: BorrowedFd<'_>) -> FsResult<()> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let draft = openat(dir, DRAFT, flags, Mode::RUSR | Mode::WUSR).map_err(refused)?;
+        let mut draft = std::fs::File::from(draft);
+        let written = draft.write_all(self.text().as_bytes()).and_then(|()| draft.sync_all());
+        written.map_err(|error| Errno::from_io_error(&error).map_or(FsError::Io, refused))?;
+        renameat(dir, DRAFT, dir, FILE).and_then(|()| fsync(dir)).map_err(refused)
+    }
+
+    /// Changes the list, durably, or leaves it as it is.
+    fn change(&mut self, dir: BorrowedFd<'_>, change: impl FnOnce(&mut Self)) -> FsResult<()> {
+        let mut changed = self.clone();
+        change(&mut changed);
+        changed.write(dir)?;
+        *self = changed;
+        Ok(())
+    }
+
+    /// The label of changes; `None` if no snapshot needs them.
+    pub(super) fn latest(&self) -> Option<Label> {
+        let (view, _) = self.snapshots.last_key_value()?;
+        let mut needing = self.snapshots.values().rev().filter(|entry| entry.phase != Phase::Deleted);
+        needing.next().map(|entry| Label { view: *view, born_until: entry.born_until })
+    }
+
+    pub(super) fn find(&self, view: ViewId) -> Option<Label> {
+        let entry = self.snapshots.get(&view).filter(|entry| entry.phase == Phase::Ready)?;
+        Some(Label { view, born_until: entry.born_until })
+    }
+
+    pub(super) fn ready(&self) -> Vec<ViewId> {
+        self.in_phase(Phase::Ready)
+    }
+
+    pub(super) fn deleted(&self) -> Vec<ViewId> {
+        self.in_phase(Phase::Deleted)
+    }
+
+    fn in_phase(&self, phase: Phase) -> Vec<ViewId> {
+        self.snapshots.iter().filter(|(_, entry)| entry.phase == phase).map(|(view, _)| *view).collect()
+    }
+
+    /// [`FsError::Exists`] if the number is in use, [`FsError::Invalid`] unless it is above all others.
+    pub(super) fn begin(&mut self, dir: BorrowedFd<'_>, view: ViewId, now: Time) -> FsResult<()> {
+        if self.snapshots.contains_key(&view) {
+            return Err(FsError::Exists);
+        }
+        let is_next = self.snapshots.last_key_value().is_none_or(|(last, _)| *last < view);
+        if !is_next || view == ViewId::LIVE || view > ViewId::MAX {
+            return Err(FsError::Invalid);
+        }
+        // With the clock set back, files may be born "before" the ones that exist.
+        let born_until = now.max(self.youngest.unwrap_or(self.born));
+        self.change(dir, |state| {
+            state.snapshots.insert(view, Entry { born_until, phase: Phase::Creating });
+        })
+    }
+
+    pub(super) fn commit(&mut self, dir: BorrowedFd<'_>, view: ViewId) -> FsResult<()> {
+        self.change(dir, |state| {
+            if let Some(entry) = state.snapshots.get_mut(&view) {
+                entry.phase = Phase::Ready;
+            }
+        })
+    }
+
+    pub(super) fn mark_deleted(&mut self, dir: BorrowedFd<'_>, view: ViewId) -> FsResult<()> {
+        match self.snapshots.get(&view) {
+            None | Some(Entry { phase: Phase::Deleted, .. }) => Ok(()),
+            Some(_) => self.change(dir, |state| {
+                if let Some(entry) = state.snapshots.get_mut(&view) {
+                    entry.phase = Phase::Deleted;
+                }
+            }),
+        }
+    }
+
+    /// Removes deleted snapshots whose records are gone.
+    pub(super) fn forget(&mut self, dir: BorrowedFd<'_>, views: &[ViewId]) -> FsResult<()> {
+        self.change(dir, |state| state.snapshots.retain(|view, _| !views.contains(view)))
+    }
+
+    /// Writes the exact bound of births, for the next process.
+    pub(super) fn seal(&mut self, dir: BorrowedFd<'_>) -> FsResult<()> {
+        match self.youngest {
+            Some(youngest) if youngest != self.born => self.change(dir, |state| state.born = youngest),
+            _ => Ok(()),
+        }
+    }
+
+    /// Moves the bound of births, durably, if a file was born past it.
+    pub(super) fn note_birth(&mut self, dir: BorrowedFd<'_>, born: Time) -> FsResult<()> {
+        if self.youngest.is_none_or(|youngest| youngest < born) {
+            self.youngest = Some(born.max(self.youngest.unwrap_or(self.born)));
+        }
+        if born <= self.born {
+            return Ok(());
+        }
+        self.change(dir, |state| {
+            state.born = Time { seconds: born.seconds.saturating_add(AHEAD_SECONDS), ..born }
+        })
+    }
+}
+
+fn time(seconds: &str, nanos: &str) -> Option<Time> {
+    Some(Time {
+        seconds: seconds.parse().ok()?,
+        nanos: nanos.parse().ok().filter(|nanos| *nanos < 1_000_000_000)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    fn at(seconds: i64) -> Time {
+        Time { seconds, nanos: 7 }
+    }
+
+    #[test]
+    fn state_survives_and_incomplete_snapshots_do_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = crate::volumes::tree::open_root(dir.path()).unwrap();
+        let mut state = State::read(dir.as_fd()).unwrap();
+        assert_eq!(state, State::default());
+        state.begin(dir.as_fd(), ViewId(3), at(10)).unwrap();
+        assert_eq!((state.ready(), state.latest().map(|label| label.view)), (vec![], Some(ViewId(3))));
+        state.commit(dir.as_fd(), ViewId(3)).unwrap();
+        state.begin(dir.as_fd(), ViewId(5), at(20)).unwrap();
+        assert_eq!(state.begin(dir.as_fd(), ViewId(5), at(30)), Err(FsError::Exists));
+        assert_eq!(state.begin(dir.as_fd(), ViewId(4), at(30)), Err(FsError::Invalid));
+        let mut again = State::read(dir.as_fd()).unwrap();
+        assert_eq!((again.ready(), again.deleted()), (vec![ViewId(3)], vec![ViewId(5)]));
+        // Changes stay under the latest label, for the earlier snapshot.
+        assert_eq!(again.latest(), Some(Label { view: ViewId(5), born_until: at(10) }));
+        again.mark_deleted(dir.as_fd(), ViewId(3)).unwrap();
+        assert_eq!(again.latest(), None);
+        again.forget(dir.as_fd(), &[ViewId(3), ViewId(5)]).unwrap();
+        assert_eq!(State::read(dir.as_fd()).unwrap().deleted(), []);
+    }
+
+    #[test]
+    fn files_born_under_a_clock_ahead_are_in_the_next_snapshot() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = crate::volumes::tree::open_root(dir.path()).unwrap();
+        let mut state = State::default();
+        state.note_birth(dir.as_fd(), at(9000)).unwrap();
+        state.begin(dir.as_fd(), ViewId(1), at(100)).unwrap();
+        assert!(state.latest().unwrap().has(Some(at(9000))));
+        // The next process knows a bound alone.
+        let mut again = State::read(dir.as_fd()).unwrap();
+        again.begin(dir.as_fd(), ViewId(2), at(200)).unwrap();
+        assert!(again.latest().unwrap().has(Some(at(9000))));
+    }
+}

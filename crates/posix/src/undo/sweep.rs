@@ -1,0 +1,321 @@
+//! Sweeps the records of deleted snapshots: each moves to the next earlier snapshot that needs it, or goes.
+//!
+//! A file's records change under a count that is odd meanwhile, so that readers see them before or after
+//! ([`Undo::settled`]). Every step can be repeated after a crash.
+
+use super::{Record, Undo, labels_in, open_dir, record_name, remove};
+use crate::capacity::ledger::Ledger;
+use crate::error::refused;
+use rustix::fs::{AtFlags, RawDir, fstat, linkat, renameat, statat, unlinkat};
+use rustix::io::Errno;
+use std::mem::MaybeUninit;
+use std::ops::ControlFlow;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::Ordering;
+use vfs::backend::charge::{INODE_BYTES, NAME_BYTES, blocks};
+use vfs::{FsError, FsResult, Pace, Progress, ViewId};
+
+const READ_BYTES: usize = 32 * 1024;
+/// Ranges that are moved between two calls of the pace.
+const RANGES_STEP: usize = 256;
+
+/// The snapshots at the time of a sweep, in ascending order.
+struct Plan {
+    ready: Vec<ViewId>,
+    /// Deleted snapshots whose records go.
+    swept: Vec<ViewId>,
+}
+
+impl Plan {
+    /// The newest snapshot before `label` that needs records, if it is after `earlier`.
+    fn heir(&self, label: ViewId, earlier: Option<ViewId>) -> Option<ViewId> {
+        let heir = self.ready.iter().rev().find(|ready| **ready < label).copied();
+        heir.filter(|heir| earlier.is_none_or(|earlier| earlier < *heir))
+    }
+}
+
+impl Undo {
+    /// Reads something of a file's records that a sweep may be changing.
+    pub(super) fn settled<T>(&self, key_path: &str, read: impl Fn() -> FsResult<T>) -> FsResult<T> {
+        let count = self.sweep_count(key_path);
+        loop {
+            let before = count.load(Ordering::SeqCst);
+            if before.is_multiple_of(2) {
+                let answer = read();
+                if count.load(Ordering::SeqCst) == before {
+                    return answer;
+                }
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// Sweeps the records of all deleted snapshots. Returns whether it is done; false if `pace` ended it.
+    pub(crate) fn sweep(&self, ledger: Option<&Ledger>, pace: &mut Pace<'_>) -> FsResult<bool> {
+        let _one = self.sweeping.lock();
+        let plan = {
+            let state = self.state.lock();
+            let (ready, mut swept) = (state.ready(), state.deleted());
+            // Changes go on under the label of the latest snapshot, even a deleted one.
+            swept.retain(|view| state.latest().is_none_or(|latest| latest.view != *view));
+            Plan { ready, swept }
+        };
+        if plan.swept.is_empty() {
+            return Ok(true);
+        }
+        let shards = names(&self.records)?;
+        for (done, shard) in shards.iter().enumerate() {
+            let progress = Progress { done: done as u64, total: Some(shards.len() as u64) };
+            let dir = open_dir(self.records.as_fd(), shard).map_err(refused)?;
+            for key in names(&dir)? {
+                if pace(progress).is_break() {
+                    return Ok(false);
+                }
+                let path = format!("{shard}/{key}");
+                if !self.sweep_key(&dir, &key, &path, &plan, ledger, &mut |()| pace(progress))? {
+                    return Ok(false);
+                }
+            }
+        }
+        let mut state = self.state.lock();
+        state.forget(self.dir.as_fd(), &plan.swept)?;
+        Ok(true)
+    }
+
+    fn sweep_key(
+        &self,
+        shard: &OwnedFd,
+        key: &str,
+        path: &str,
+        plan: &Plan,
+        ledger: Option<&Ledger>,
+        pace: &mut dyn FnMut(()) -> ControlFlow<()>,
+    ) -> FsResult<bool> {
+        let dir = open_dir(shard.as_fd(), key).map_err(refused)?;
+        let mut labels = labels_in(&dir)?;
+        labels.sort_unstable();
+        let mut earlier = None;
+        for label in labels {
+            if !plan.swept.contains(&label) {
+                earlier = Some(label);
+                continue;
+            }
+            let heir = plan.heir(label, earlier);
+            // An earlier record that no snapshot needs was dropped before this one.
+            match (heir, earlier) {
+                (Some(heir), _) => {
+                    self.changing(path, || move_record(&dir, label, heir))?;
+                    earlier = Some(heir);
+                }
+                (None, Some(earlier)) => {
+                    if !self.merge_blocks(&dir, label, earlier, ledger, pace)? {
+                        return Ok(false);
+                    }
+                    self.changing(path, || {
+                        merge_names(&dir, label, earlier, ledger)?;
+                        self.drop_record(&dir, label, ledger)
+                    })?;
+                }
+                (None, None) => self.changing(path, || self.drop_record(&dir, label, ledger))?,
+            }
+        }
+        if labels_in(&dir)?.is_empty() {
+            self.changing(path, || self.drop_retained(&dir, ledger))?;
+            // A change may be making a record there right now.
+            match unlinkat(shard, key, AtFlags::REMOVEDIR) {
+                Ok(()) | Err(Errno::NOENT | Errno::NOTEMPTY | Errno::EXIST) => {}
+                Err(errno) => return Err(refused(errno)),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Runs a change of a file's records that readers see whole.
+    fn changing(&self, path: &str, change: impl FnOnce() -> FsResult<()>) -> FsResult<()> {
+        let count = self.sweep_count(path);
+        count.fetch_add(1, Ordering::SeqCst);
+        let done = change();
+        count.fetch_add(1, Ordering::SeqCst);
+        done
+    }
+
+    /// Adds the blocks of one record to an earlier one that lacks them.
+    fn merge_blocks(
+        &self,
+        dir: &OwnedFd,
+        label: ViewId,
+        earlier: ViewId,
+        ledger: Option<&Ledger>,
+        pace: &mut dyn FnMut(()) -> ControlFlow<()>,
+    ) -> FsResult<bool> {
+        let (Some(from), Some(to)) = (Record::open(dir.as_fd(), label)?, Record::open(dir.as_fd(), earlier)?)
+        else {
+            return Ok(true);
+        };
+        let size = fstat(&from.fd).map_err(refused)?.st_size.cast_unsigned();
+        let mut missing = Vec::new();
+        for range in self.preserved_blocks(&from, 0..size.div_ceil(self.unit))? {
+            let mut at = range.start;
+            for present in self.preserved_blocks(&to, range.clone())? {
+                missing.extend((at < present.start).then_some(at..present.start));
+                at = present.end;
+            }
+            missing.extend((at < range.end).then_some(at..range.end));
+        }
+        for step in missing.chunks(RANGES_STEP) {
+            if pace(()).is_break() {
+                return Ok(false);
+            }
+            self.preserve_blocks(&to, from.fd.as_fd(), size, step)?;
+            // Both have them, until the later one is dropped.
+            let moved: u64 = step.iter().map(|range| range.end - range.start).sum();
+            hold(ledger, moved * self.unit)?;
+        }
+        Ok(true)
+    }
+
+    fn drop_record(&self, dir: &OwnedFd, label: ViewId, ledger: Option<&Ledger>) -> FsResult<()> {
+        let freed = record_bytes(dir, label, self.unit)?;
+        let names_name = names_dir(label);
+        match open_dir(dir.as_fd(), &names_name) {
+            Ok(recorded) => {
+                for name in raw_names(&recorded)? {
+                    unlinkat(&recorded, &*name, AtFlags::empty()).map_err(refused)?;
+                }
+                remove(dir.as_fd(), &names_name, AtFlags::REMOVEDIR)?;
+            }
+            Err(Errno::NOENT) => {}
+            Err(errno) => return Err(refused(errno)),
+        }
+        remove(dir.as_fd(), &record_name(label), AtFlags::empty())?;
+        free(freed, ledger);
+        Ok(())
+    }
+
+    /// Deletes a removed file that no snapshot needs.
+    fn drop_retained(&self, dir: &OwnedFd, ledger: Option<&Ledger>) -> FsResult<()> {
+        match statat(dir, super::retained::FILE, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => {
+                remove(dir.as_fd(), super::retained::FILE, AtFlags::empty())?;
+                free(blocks(stat.st_size.cast_unsigned()), ledger);
+                Ok(())
+            }
+            Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(refused(errno)),
+        }
+    }
+}
+
+fn free(bytes: u64, ledger: Option<&Ledger>) {
+    if let Some(ledger) = ledger {
+        let _pending = ledger.begin_refund();
+        ledger.release_held(bytes);
+    }
+}
+
+/// The charge of a record with its names.
+fn record_bytes(dir: &OwnedFd, label: ViewId, unit: u64) -> FsResult<u64> {
+    let names = match open_dir(dir.as_fd(), &names_dir(label)) {
+        Ok(recorded) => raw_names(&recorded)?.len() as u64,
+        Err(Errno::NOENT) => 0,
+        Err(errno) => return Err(refused(errno)),
+    };
+    let Some(record) = Record::open(dir.as_fd(), label)? else { return Ok(names * NAME_BYTES) };
+    let size = fstat(&record.fd).map_err(refused)?.st_size.cast_unsigned();
+    let ranges = super::data::preserved(&record, 0..size.div_ceil(unit), unit)?;
+    let blocks: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+    Ok(INODE_BYTES + names * NAME_BYTES + blocks * unit)
+}
+
+/// Counts the charges of the undo store `name` in `stores`; 0 if there is none.
+pub(crate) fn count(stores: BorrowedFd<'_>, name: &str) -> FsResult<u64> {
+    let records = match open_dir(stores, &format!("{name}/{}", super::RECORDS)) {
+        Ok(records) => records,
+        Err(Errno::NOENT) => return Ok(0),
+        Err(errno) => return Err(refused(errno)),
+    };
+    let unit = super::unit_of(records.as_fd())?;
+    let mut bytes = 0;
+    for shard in names(&records)? {
+        let shard = open_dir(records.as_fd(), &shard).map_err(refused)?;
+        for key in names(&shard)? {
+            let dir = match open_dir(shard.as_fd(), &key) {
+                Ok(dir) => dir,
+                Err(Errno::NOENT) => continue,
+                Err(errno) => return Err(refused(errno)),
+            };
+            for label in labels_in(&dir)? {
+                bytes += record_bytes(&dir, label, unit)?;
+            }
+            if let Ok(stat) = statat(&dir, super::retained::FILE, AtFlags::SYMLINK_NOFOLLOW) {
+                bytes += blocks(stat.st_size.cast_unsigned());
+            }
+        }
+    }
+    Ok(bytes)
+}
+
+fn names_dir(label: ViewId) -> String {
+    format!("{}.names", record_name(label))
+}
+
+/// Gives a record and its names to an earlier snapshot.
+fn move_record(dir: &OwnedFd, label: ViewId, heir: ViewId) -> FsResult<()> {
+    // The names first: a record is what labels are listed by.
+    for (from, to) in [(names_dir(label), names_dir(heir)), (record_name(label), record_name(heir))] {
+        match renameat(dir, &*from, dir, &*to) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(errno) => return Err(refused(errno)),
+        }
+    }
+    Ok(())
+}
+
+/// Adds the names of one record to an earlier one that lacks them.
+fn merge_names(dir: &OwnedFd, label: ViewId, earlier: ViewId, ledger: Option<&Ledger>) -> FsResult<()> {
+    let from = match open_dir(dir.as_fd(), &names_dir(label)) {
+        Ok(from) => from,
+        Err(Errno::NOENT) => return Ok(()),
+        Err(errno) => return Err(refused(errno)),
+    };
+    let to = match open_dir(dir.as_fd(), &names_dir(earlier)) {
+        Err(Errno::NOENT) => {
+            // All of them.
+            return renameat(dir, names_dir(label), dir, names_dir(earlier)).map_err(refused);
+        }
+        to => to.map_err(refused)?,
+    };
+    for name in raw_names(&from)? {
+        match linkat(&from, &*name, &to, &*name, AtFlags::empty()) {
+            Ok(()) => hold(ledger, NAME_BYTES)?,
+            Err(Errno::EXIST) => {}
+            Err(errno) => return Err(refused(errno)),
+        }
+    }
+    Ok(())
+}
+
+/// Charges what is in two records for a moment, even past the capacity.
+fn hold(ledger: Option<&Ledger>, bytes: u64) -> FsResult<()> {
+    ledger.map_or(Ok(()), |ledger| ledger.hold(bytes, true))
+}
+
+fn raw_names(dir: &OwnedFd) -> FsResult<Vec<Vec<u8>>> {
+    // The position of a directory is that of its open file.
+    let dir = open_dir(dir.as_fd(), ".").map_err(refused)?;
+    let mut buffer = vec![MaybeUninit::uninit(); READ_BYTES];
+    let mut raw = RawDir::new(&dir, &mut buffer);
+    let mut names = Vec::new();
+    while let Some(entry) = raw.next() {
+        let entry = entry.map_err(refused)?;
+        let name = entry.file_name().to_bytes();
+        if !matches!(name, b"." | b"..") {
+            names.push(name.to_vec());
+        }
+    }
+    Ok(names)
+}
+
+fn names(dir: &OwnedFd) -> FsResult<Vec<String>> {
+    raw_names(dir)?.into_iter().map(|name| String::from_utf8(name).map_err(|_| FsError::Io)).collect()
+}

@@ -1,0 +1,70 @@
+//! Snapshots of volumes.
+
+use super::store::Store;
+use super::{Volumes, name};
+use crate::error::refused;
+use crate::fs_type::FsType;
+use crate::node::ranges::clone_bytes;
+use crate::snapshot::{self, OpenSnapshot, SnapshotView};
+use crate::undo::{self, Method, Undo, UndoPlace, unit_of};
+use rustix::fs::fstat;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use vfs::{Backend, FsError, FsResult, Pace, SnapshotUsage, Snapshots, ViewId, VolumeId};
+
+impl Volumes {
+    /// Where a volume has its undo store; `None` if its storage can make no snapshots.
+    pub(super) fn undo_place(&self, id: VolumeId) -> FsResult<Option<UndoPlace>> {
+        let stat = fstat(&self.snapshots).map_err(refused)?;
+        let fs_type = FsType::of(&self.snapshots, &stat)?;
+        let method =
+            match (fs_type.is_ordered && clone_bytes(&self.snapshots).is_some(), self.options.copy_snapshots)
+            {
+                (true, _) => Method::Share,
+                (false, true) => Method::Copy,
+                (false, false) => return Ok(None),
+            };
+        let stores = super::tree::reopen(&self.snapshots).map_err(refused)?;
+        let unit = unit_of(self.snapshots.as_fd())?;
+        Ok(Some(UndoPlace { stores, name: name(id), method, unit }))
+    }
+}
+
+impl Volumes {
+    /// Counts the bytes that only snapshots of a volume need, to compare with the running count.
+    pub fn recount_held(&self, id: VolumeId) -> FsResult<u64> {
+        undo::count(self.snapshots.as_fd(), &name(id))
+    }
+}
+
+impl Store {
+    fn undo(&self) -> FsResult<&Arc<Undo>> {
+        self.mount.undo().ok_or(FsError::NotFound)
+    }
+}
+
+impl Snapshots for Store {
+    fn create(&self, view: ViewId) -> FsResult<()> {
+        let undo = self.mount.make_undo()?.ok_or(FsError::NotSupported)?;
+        snapshot::create(&self.mount, undo, view)
+    }
+
+    fn list(&self) -> FsResult<Vec<ViewId>> {
+        Ok(self.mount.undo().map(|undo| undo.views()).unwrap_or_default())
+    }
+
+    fn open(&self, view: ViewId) -> FsResult<Arc<dyn Backend>> {
+        let opened = SnapshotView::open(Arc::clone(&self.mount), Arc::clone(self.undo()?), view, self)?;
+        Ok(Arc::new(OpenSnapshot(opened)))
+    }
+
+    fn delete(&self, view: ViewId, pace: &mut Pace<'_>) -> FsResult<bool> {
+        let Some(undo) = self.mount.undo() else { return Ok(true) };
+        undo.mark_deleted(view)?;
+        snapshot::sweep(&self.mount, undo, pace)
+    }
+
+    fn usage(&self, view: ViewId) -> FsResult<SnapshotUsage> {
+        self.undo()?.find(view).map(|_| SnapshotUsage::default()).ok_or(FsError::NotFound)
+    }
+}
