@@ -8,10 +8,12 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
 use vfs::backend::KEEP_SET_ID;
 use vfs::{
-    Attrs, Backend, Blocking, Capacity, Change, FileKey, FileType, FsError, FsResult, NodeRef, Provisioner,
-    Root, SetAttrs, SetTime, SetXattr, Snapshots, Span, Special, Time, ViewId, VolumeId, XattrName,
+    Attrs, Backend, Blocking, Capacity, FileKey, FileType, FsError, FsResult, NodeRef, Provisioner, Root,
+    SetAttrs, SetTime, SetXattr, Snapshots, Span, Special, Time, ViewId, VolumeId, XattrName,
 };
 use vfs_testing::UncheckedNode;
 
@@ -179,9 +181,18 @@ impl Random {
     }
 }
 
-/// Changes the live tree at random. Refusals are as good as changes.
-fn change(root: &NodeRef, random: &mut Random) -> FsResult<()> {
-    let dir = {
+/// A random change of the tree below `root`. Refusals are as good as changes.
+struct RandomChange<'r> {
+    root: &'r NodeRef,
+    dir: NodeRef,
+    file_name: String,
+    dir_name: String,
+    other_file: String,
+    random: &'r mut Random,
+}
+
+impl<'r> RandomChange<'r> {
+    fn new(root: &'r NodeRef, random: &'r mut Random) -> Self {
         let mut dir = NodeRef::clone(root);
         for _ in 0..random.below(3) {
             match dir.lookup(name(&format!("d{}", random.below(3))), ALLOWED) {
@@ -189,79 +200,97 @@ fn change(root: &NodeRef, random: &mut Random) -> FsResult<()> {
                 _ => break,
             }
         }
-        dir
-    };
-    let file_name = format!("f{}", random.below(6));
-    let dir_name = format!("d{}", random.below(3));
-    let file = || dir.lookup(name(&file_name), ALLOWED).map(|found| found.node);
-    let new = new_inode(0o644);
-    let done = |change: FsResult<Change>| change.map(drop);
-    match random.below(22) {
-        0 | 1 => dir.create_unchecked(name(&file_name), &new).map(drop),
-        2 => dir.make_dir_unchecked(name(&dir_name), &new_inode(0o755)).map(drop),
-        3 => dir.make_special(name(&file_name), Special::Symlink(b"target"), &|_| Ok(new)).map(drop),
-        4 => dir.make_special(name(&file_name), Special::Fifo, &|_| Ok(new)).map(drop),
-        5..=9 => {
-            let (offset, len) = (random.below(200_000), 1 + random.below(40_000));
-            let data = vec![u8::try_from(random.below(255) + 1).unwrap(); usize::try_from(len).unwrap()];
-            done(file()?.write(offset, &data, KEEP_SET_ID))
+        let [file_name, other_file] = [random.below(6), random.below(6)].map(|number| format!("f{number}"));
+        let dir_name = format!("d{}", random.below(3));
+        Self { root, dir, file_name, dir_name, other_file, random }
+    }
+
+    fn run(mut self) -> FsResult<()> {
+        match self.random.below(22) {
+            0..5 => self.make(),
+            5..10 => self.write(),
+            10..15 => self.set(),
+            15..20 => self.name(),
+            _ => self.range(),
         }
-        10 | 11 => {
-            let set = SetAttrs { size: Some(random.below(250_000)), ..SetAttrs::default() };
-            done(file()?.set_attrs(&set))
+    }
+
+    fn file(&self) -> FsResult<NodeRef> {
+        self.dir.lookup(name(&self.file_name), ALLOWED).map(|found| found.node)
+    }
+
+    fn make(&mut self) -> FsResult<()> {
+        let (dir, file_name, new) = (&self.dir, name(&self.file_name), new_inode(0o644));
+        match self.random.below(5) {
+            0 | 1 => dir.create_unchecked(file_name, &new).map(drop),
+            2 => dir.make_dir_unchecked(name(&self.dir_name), &new_inode(0o755)).map(drop),
+            3 => dir.make_special(file_name, Special::Symlink(b"target"), &|_| Ok(new)).map(drop),
+            _ => dir.make_special(file_name, Special::Fifo, &|_| Ok(new)).map(drop),
         }
-        12 => {
-            let mode = u32::try_from(random.below(0o777)).unwrap() | 0o600;
-            let time = Time { seconds: i64::try_from(random.below(1 << 30)).unwrap(), nanos: 0 };
-            let modified = Some(SetTime::To(time));
-            done(file()?.set_attrs(&SetAttrs { mode: Some(mode), modified, ..SetAttrs::default() }))
+    }
+
+    fn write(&mut self) -> FsResult<()> {
+        let (offset, len) = (self.random.below(200_000), 1 + self.random.below(40_000));
+        let byte = u8::try_from(self.random.below(255) + 1).unwrap();
+        let data = vec![byte; usize::try_from(len).unwrap()];
+        self.file()?.write(offset, &data, KEEP_SET_ID).map(drop)
+    }
+
+    fn set(&mut self) -> FsResult<()> {
+        let file = self.file()?;
+        let set = match self.random.below(5) {
+            0 | 1 => SetAttrs { size: Some(self.random.below(250_000)), ..SetAttrs::default() },
+            2 => {
+                let mode = u32::try_from(self.random.below(0o777)).unwrap() | 0o600;
+                let seconds = i64::try_from(self.random.below(1 << 30)).unwrap();
+                let modified = Some(SetTime::To(Time { seconds, nanos: 0 }));
+                SetAttrs { mode: Some(mode), modified, ..SetAttrs::default() }
+            }
+            3 => {
+                let value = vec![7; usize::try_from(self.random.below(300)).unwrap()];
+                let attribute = format!("x{}", self.random.below(3));
+                let attribute = XattrName::new(attribute.as_bytes())?;
+                let xattrs = file.xattrs().ok_or(FsError::NotSupported)?;
+                return xattrs.set(attribute, &value, SetXattr::Either, &|_| Ok(())).map(drop);
+            }
+            _ => {
+                let xattrs = file.xattrs().ok_or(FsError::NotSupported)?;
+                return xattrs.remove(XattrName::new(b"x1")?, &|_| Ok(())).map(drop);
+            }
+        };
+        file.set_attrs(&set).map(drop)
+    }
+
+    fn name(&mut self) -> FsResult<()> {
+        let (dir, file_name, dir_name) = (&self.dir, name(&self.file_name), name(&self.dir_name));
+        match self.random.below(5) {
+            0 | 1 => dir.remove(file_name, ANY).map(drop),
+            2 => dir.remove_dir(dir_name, ANY).map(drop),
+            3 => {
+                let to = self.root.lookup(dir_name, ALLOWED).map_or(dir.clone(), |to| to.node);
+                let from = if self.random.below(4) == 0 { dir_name } else { file_name };
+                let target = if self.random.below(4) == 0 { &self.dir_name } else { &self.other_file };
+                dir.rename(from, &to, name(target), &|_, _| Ok(())).map(drop)
+            }
+            _ => self.root.link(name(&self.other_file), &self.file()?, &|_| Ok(())).map(drop),
         }
-        13 => {
-            let (file, value) = (file()?, vec![7; usize::try_from(random.below(300)).unwrap()]);
-            let xattrs = file.xattrs().ok_or(FsError::NotSupported)?;
-            let attribute = format!("x{}", random.below(3));
-            let attribute = XattrName::new(attribute.as_bytes())?;
-            done(xattrs.set(attribute, &value, SetXattr::Either, &|_| Ok(())))
-        }
-        14 => {
-            done(file()?.xattrs().ok_or(FsError::NotSupported)?.remove(XattrName::new(b"x1")?, &|_| Ok(())))
-        }
-        15 | 16 => dir.remove(name(&file_name), ANY).map(drop),
-        17 => dir.remove_dir(name(&dir_name), ANY).map(drop),
-        18 => {
-            let to = root
-                .lookup(name(&format!("d{}", random.below(3))), ALLOWED)
-                .map_or(dir.clone(), |to| to.node);
-            let from = if random.below(4) == 0 { &dir_name } else { &file_name };
-            let target = if random.below(4) == 0 {
-                format!("d{}", random.below(3))
-            } else {
-                format!("f{}", random.below(6))
-            };
-            dir.rename(name(from), &to, name(&target), &|_, _| Ok(())).map(drop)
-        }
-        19 => root.link(name(&format!("f{}", random.below(6))), &file()?, &|_| Ok(())).map(drop),
-        20 => {
-            let file = file()?;
-            let ranges = file.ranges().ok_or(FsError::NotSupported)?;
-            let (offset, len) = (random.below(200_000), 1 + random.below(60_000));
-            done(if random.below(2) == 0 {
-                ranges.punch(offset, len, KEEP_SET_ID)
-            } else {
-                ranges.zero(offset, len, KEEP_SET_ID)
-            })
-        }
-        _ => {
-            let (from, to) = (file()?, root.lookup(name(&format!("f{}", random.below(6))), ALLOWED)?.node);
-            let span = Span {
-                source: 4096 * random.below(20),
-                target: 4096 * random.below(20),
-                len: 4096 * (1 + random.below(9)),
-            };
-            let ranges = from.ranges().ok_or(FsError::NotSupported)?;
-            let copied = ranges.copy_to(&to, &span, KEEP_SET_ID).map(drop);
-            let _may_not_share = ranges.clone_to(&to, &span, KEEP_SET_ID);
-            copied
+    }
+
+    fn range(&mut self) -> FsResult<()> {
+        let file = self.file()?;
+        let ranges = file.ranges().ok_or(FsError::NotSupported)?;
+        let (offset, len) = (self.random.below(200_000), 1 + self.random.below(60_000));
+        match self.random.below(4) {
+            0 => ranges.punch(offset, len, KEEP_SET_ID).map(drop),
+            1 => ranges.zero(offset, len, KEEP_SET_ID).map(drop),
+            _ => {
+                let to = self.root.lookup(name(&self.other_file), ALLOWED)?.node;
+                let [source, target, len] = [20, 20, 9].map(|blocks| 4096 * self.random.below(blocks));
+                let span = Span { source, target, len: len + 4096 };
+                // ext4 and tmpfs share no blocks.
+                let cloned = ranges.clone_to(&to, &span, KEEP_SET_ID).map(drop);
+                ranges.copy_to(&to, &span, KEEP_SET_ID).map(drop).or(cloned)
+            }
         }
     }
 }
@@ -272,7 +301,7 @@ fn soak(data: &Path, seed: u64, steps: u32) {
     let mut copies: BTreeMap<u32, BTreeMap<String, Seen>> = BTreeMap::new();
     let (mut next, mut done) = (1, 0);
     for step in 0..steps {
-        done += u32::from(change(&rig.volume.root(), &mut random).is_ok());
+        done += u32::from(RandomChange::new(&rig.volume.root(), &mut random).run().is_ok());
         if random.below(25) == 0 {
             rig.snapshots().create(ViewId(next)).unwrap();
             copies.insert(next, tree(&rig.volume.root()));
@@ -307,7 +336,7 @@ fn soak(data: &Path, seed: u64, steps: u32) {
             }
         }
     }
-    assert!(done > steps / 4, "{done} of {steps} changes happened");
+    assert!(done > steps / 10, "{done} of {steps} changes happened");
     check_space(&rig, copies.keys().copied().collect());
 }
 
@@ -346,5 +375,104 @@ fn snapshots_stay_as_they_were_under_random_changes() {
             std::fs::create_dir(&data).unwrap();
             soak(&data, seed, 600);
         }
+    }
+}
+
+/// Writes of one thread: to its first file, then the same number to its second, and a new name each time.
+struct Writer {
+    files: [NodeRef; 2],
+    dir: NodeRef,
+    /// The last number that both files have.
+    done: Arc<AtomicU64>,
+}
+
+const WRITE_BYTES: usize = 24 << 10;
+/// Names that a writer leaves.
+const NAMES: u64 = 3;
+
+impl Writer {
+    fn new(root: &NodeRef, number: usize) -> Self {
+        let dir = root.make_dir_unchecked(name(&format!("w{number}")), &new_inode(0o755)).unwrap().found.node;
+        let files = ["a", "b"].map(|file| {
+            let file = dir.create_unchecked(name(file), &new_inode(0o644)).unwrap().found.node;
+            file.write(0, &[0; WRITE_BYTES], KEEP_SET_ID).unwrap();
+            file
+        });
+        Self { files, dir, done: Arc::default() }
+    }
+
+    fn run(&self, stop: &AtomicBool) {
+        let mut number = 0_u64;
+        while !stop.load(Ordering::Relaxed) {
+            number += 1;
+            for file in &self.files {
+                let data = number.to_be_bytes().repeat(WRITE_BYTES / 8);
+                file.write(0, &data, KEEP_SET_ID).unwrap();
+            }
+            self.dir.create_unchecked(name(&format!("n{number}")), &new_inode(0o644)).unwrap();
+            if number > NAMES {
+                self.dir.remove(name(&format!("n{}", number - NAMES)), ANY).unwrap();
+            }
+            self.done.store(number, Ordering::SeqCst);
+        }
+    }
+}
+
+/// The numbers in the two files of a writer, and those of its names.
+fn seen_of(root: &NodeRef, number: usize) -> ([u64; 2], Vec<u64>) {
+    let dir = root.lookup(name(&format!("w{number}")), ALLOWED).unwrap().node;
+    let files = ["a", "b"].map(|file| {
+        let file = dir.lookup(name(file), ALLOWED).unwrap().node;
+        let mut data = Vec::new();
+        file.read(0, WRITE_BYTES, &mut data, ALLOWED).unwrap();
+        let (words, rest) = data.as_chunks::<8>();
+        assert!(rest.is_empty() && words.len() == WRITE_BYTES / 8);
+        assert!(words.iter().all(|word| *word == words[0]), "a write is in a snapshot whole or not at all");
+        u64::from_be_bytes(words[0])
+    });
+    let mut names = Vec::new();
+    dir.read_dir(0, false, &mut |entry| {
+        names.extend(
+            std::str::from_utf8(entry.name).unwrap().strip_prefix('n').map(|n| n.parse::<u64>().unwrap()),
+        );
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    names.sort_unstable();
+    (files, names)
+}
+
+#[test]
+fn snapshot_is_one_moment_of_concurrent_changes() {
+    const WRITERS: usize = 4;
+    for ground in GROUNDS {
+        let Some(tree) = Tree::new(ground) else { continue };
+        let rig = Rig::new(&tree.path);
+        let writers: Vec<_> = (0..WRITERS).map(|number| Writer::new(&rig.volume.root(), number)).collect();
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            writers.iter().for_each(|writer| drop(scope.spawn(|| writer.run(&stop))));
+            let mut first = BTreeMap::new();
+            for view in 1..=20 {
+                let before: Vec<_> =
+                    writers.iter().map(|writer| writer.done.load(Ordering::SeqCst)).collect();
+                rig.snapshots().create(ViewId(view)).unwrap();
+                let root = rig.view(view).root();
+                for (number, before) in before.into_iter().enumerate() {
+                    let seen = seen_of(&root, number);
+                    let ([a, b], names) = &seen;
+                    assert!(*a == *b || *a == b + 1, "{ground:?}: {a} before {b}");
+                    assert!(*b >= before, "{ground:?}: {b} has lost {before}");
+                    assert!(names.windows(2).all(|pair| pair[0] + 1 == pair[1]), "{ground:?}: {names:?}");
+                    assert!(names.last().is_none_or(|last| (b - 1..=*b).contains(last)), "{b}: {names:?}");
+                    first.insert((view, number), seen);
+                }
+            }
+            stop.store(true, Ordering::Relaxed);
+            for ((view, number), seen) in &first {
+                assert_eq!(seen_of(&rig.view(*view).root(), *number), *seen, "{ground:?}: snapshot {view}");
+            }
+        });
+        check_count(&rig);
     }
 }

@@ -97,8 +97,7 @@ pub(crate) fn create(mount: &Mount, undo: &Undo, view: ViewId) -> FsResult<()> {
     // Most data is on disk before the label, so that the flush after it is short.
     syncfs(&mount.root).map_err(crate::error::refused)?;
     undo.begin(view, now())?;
-    // A change that has read the earlier label holds the lock of a node, which was in the table before it.
-    mount.table.all().iter().for_each(|node| node.wait_for_change());
+    wait_for_changes(mount);
     let synced = syncfs(&mount.root).map_err(crate::error::refused);
     let done = synced.and_then(|()| undo.commit(view));
     if done.is_err() {
@@ -107,8 +106,15 @@ pub(crate) fn create(mount: &Mount, undo: &Undo, view: ViewId) -> FsResult<()> {
     done
 }
 
+/// Waits for the changes that have read an earlier label: each holds the lock of a node, which was in the table before.
+fn wait_for_changes(mount: &Mount) {
+    mount.table.all().iter().for_each(|node| node.wait_for_change());
+}
+
 /// Releases what only deleted snapshots needed.
 pub(crate) fn sweep(mount: &Mount, undo: &Undo, pace: &mut Pace<'_>) -> FsResult<bool> {
+    // A change under way may still preserve something for a snapshot that was deleted just now.
+    wait_for_changes(mount);
     undo.sweep(mount.ledger(), pace)
 }
 

@@ -219,6 +219,16 @@ impl Undo {
         }
     }
 
+    /// Makes something in the directory of a file's records. A sweep may remove an empty directory meanwhile.
+    fn in_key_dir<T>(&self, key: &FileKey, make: impl Fn(&OwnedFd) -> Result<T, Errno>) -> FsResult<T> {
+        loop {
+            match make(&self.make_key_dir(key)?) {
+                Err(Errno::NOENT) => {}
+                made => return made.map_err(refused),
+            }
+        }
+    }
+
     fn make_key_dir(&self, key: &FileKey) -> FsResult<OwnedFd> {
         let path = path_of(key);
         loop {

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use std::collections::HashMap;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
-use vfs::{FileKey, FsResult, ViewId};
+use vfs::{FileKey, FsError, FsResult, ViewId};
 
 const ABSENT: &str = "-";
 const READ_BYTES: usize = 32 * 1024;
@@ -60,15 +60,17 @@ impl Undo {
         name: &[u8],
         object: &NameRecord,
     ) -> FsResult<bool> {
-        let key_dir = self.make_key_dir(dir)?;
-        let names = match open_dir(key_dir.as_fd(), &dir_name(label)) {
-            Err(Errno::NOENT) => make_dir(key_dir.as_fd(), &dir_name(label)),
-            opened => opened,
-        };
-        match symlinkat(encode(object), &names.map_err(refused)?, name) {
+        let made = self.in_key_dir(dir, |key_dir| {
+            let names = match open_dir(key_dir.as_fd(), &dir_name(label)) {
+                Err(Errno::NOENT) => make_dir(key_dir.as_fd(), &dir_name(label))?,
+                opened => opened?,
+            };
+            symlinkat(encode(object), &names, name)
+        });
+        match made {
             Ok(()) => Ok(true),
-            Err(Errno::EXIST) => Ok(false),
-            Err(errno) => Err(refused(errno)),
+            Err(FsError::Exists) => Ok(false),
+            Err(error) => Err(error),
         }
     }
 

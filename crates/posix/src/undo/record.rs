@@ -12,7 +12,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use vfs::{Attrs, Device, FileKey, FileType, FsResult, Time, ViewId};
+use vfs::{Attrs, Device, FileKey, FileType, FsError, FsResult, Time, ViewId};
 
 /// The attribute of a record with the attributes of the file.
 const META: [&str; 2] = ["trusted.plimsoll.undo", "user.plimsoll.undo"];
@@ -159,23 +159,21 @@ impl Undo {
         file: BorrowedFd<'_>,
         meta: impl FnOnce() -> FsResult<RecordMeta>,
     ) -> FsResult<(Record, bool)> {
-        let dir = self.make_key_dir(key)?;
-        if let Some(record) = Record::open(dir.as_fd(), label)? {
+        if let Some(record) = self.record(key, label)? {
             return Ok((record, false));
         }
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-        let draft = openat(&dir, ".", flags, Mode::RUSR | Mode::WUSR).map_err(refused)?;
-        let meta = meta()?;
+        let draft = openat(&self.records, ".", flags, Mode::RUSR | Mode::WUSR).map_err(refused)?;
         copy_xattrs(file, draft.as_fd())?;
-        set_meta(draft.as_fd(), &meta.encode())?;
-        match linkat(CWD, proc_path(draft.as_fd()), &dir, record_name(label), AtFlags::SYMLINK_FOLLOW) {
+        set_meta(draft.as_fd(), &meta()?.encode())?;
+        let linked = self.in_key_dir(key, |dir| {
+            linkat(CWD, proc_path(draft.as_fd()), dir, record_name(label), AtFlags::SYMLINK_FOLLOW)
+        });
+        match linked {
             Ok(()) => Ok((Record { fd: Arc::new(draft) }, true)),
             // Another change of the same file was first. Both have the state before either.
-            Err(Errno::EXIST) => {
-                let record = Record::open(dir.as_fd(), label)?.ok_or_else(damaged)?;
-                Ok((record, false))
-            }
-            Err(errno) => Err(refused(errno)),
+            Err(FsError::Exists) => Ok((self.record(key, label)?.ok_or_else(damaged)?, false)),
+            Err(error) => Err(error),
         }
     }
 }

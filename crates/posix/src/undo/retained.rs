@@ -40,10 +40,9 @@ impl Undo {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let name = pending_name(key);
         let file = openat(&self.pending, &*name, flags, Mode::empty()).map_err(refused)?;
-        let dir = self.make_key_dir(key)?;
         let now = ioctl_getflags(&file).map_err(refused)?;
         ioctl_setflags(&file, now | IFlags::NODUMP).map_err(refused)?;
-        renameat(&self.pending, &*name, &dir, FILE).map_err(refused)
+        self.in_key_dir(key, |dir| renameat(&self.pending, &*name, dir, FILE))
     }
 
     /// Opens the removed file of a key for reading; `None` if no removed file has it.

@@ -22,11 +22,16 @@ const RANGES_STEP: usize = 256;
 /// The snapshots at the time of a sweep, in ascending order.
 struct Plan {
     ready: Vec<ViewId>,
-    /// Deleted snapshots whose records go.
-    swept: Vec<ViewId>,
+    /// The label of changes, which goes on even if its snapshot is deleted.
+    latest: Option<ViewId>,
 }
 
 impl Plan {
+    /// Whether records of a label go.
+    fn is_swept(&self, label: ViewId) -> bool {
+        self.latest != Some(label) && !self.ready.contains(&label)
+    }
+
     /// The newest snapshot before `label` that needs records, if it is after `earlier`.
     fn heir(&self, label: ViewId, earlier: Option<ViewId>) -> Option<ViewId> {
         let heir = self.ready.iter().rev().find(|ready| **ready < label).copied();
@@ -53,14 +58,14 @@ impl Undo {
     /// Sweeps the records of all deleted snapshots. Returns whether it is done; false if `pace` ended it.
     pub(crate) fn sweep(&self, ledger: Option<&Ledger>, pace: &mut Pace<'_>) -> FsResult<bool> {
         let _one = self.sweeping.lock();
-        let plan = {
+        let (plan, swept) = {
             let state = self.state.lock();
-            let (ready, mut swept) = (state.ready(), state.deleted());
-            // Changes go on under the label of the latest snapshot, even a deleted one.
-            swept.retain(|view| state.latest().is_none_or(|latest| latest.view != *view));
-            Plan { ready, swept }
+            let plan = Plan { ready: state.ready(), latest: state.latest().map(|latest| latest.view) };
+            let mut swept = state.deleted();
+            swept.retain(|view| plan.is_swept(*view));
+            (plan, swept)
         };
-        if plan.swept.is_empty() {
+        if swept.is_empty() {
             return Ok(true);
         }
         let shards = names(&self.records)?;
@@ -78,7 +83,7 @@ impl Undo {
             }
         }
         let mut state = self.state.lock();
-        state.forget(self.dir.as_fd(), &plan.swept)?;
+        state.forget(self.dir.as_fd(), &swept)?;
         Ok(true)
     }
 
@@ -96,7 +101,7 @@ impl Undo {
         labels.sort_unstable();
         let mut earlier = None;
         for label in labels {
-            if !plan.swept.contains(&label) {
+            if !plan.is_swept(label) {
                 earlier = Some(label);
                 continue;
             }

@@ -187,6 +187,7 @@ impl Volumes {
             ledger.close(until);
             if let Some(store) = store {
                 store.release_unlinked();
+                store.seal_undo();
             }
             ledger.seal();
         }
@@ -310,11 +311,16 @@ impl Volumes {
         }
     }
 
-    /// Deletes the usage files that an interrupted removal left.
+    /// Deletes the usage files and undo stores that an interrupted removal left.
     fn drop_orphans(&self) -> FsResult<()> {
         for id in entries(&self.usage)?.iter().filter_map(|name| id_of(name)) {
             if !self.has(id)? {
                 self.forget(id)?;
+            }
+        }
+        for id in entries(&self.snapshots)?.iter().filter_map(|name| id_of(name)) {
+            if !self.has(id)? {
+                self.discard_undo(id)?;
             }
         }
         Ok(())
@@ -330,17 +336,27 @@ impl Volumes {
 
     /// Moves a volume's directory to the trash; false if it does not exist.
     fn move_to_trash(&self, id: VolumeId) -> FsResult<bool> {
-        // A volume with the same id may have been removed before, and its files may still be in the trash.
+        self.discard(&self.volumes, id)
+    }
+
+    /// Moves a volume's undo store to the trash; false if it has none.
+    fn discard_undo(&self, id: VolumeId) -> FsResult<bool> {
+        self.discard(&self.snapshots, id)
+    }
+
+    /// Moves the directory of a volume in `from` to the trash; false if it does not exist.
+    fn discard(&self, from: &OwnedFd, id: VolumeId) -> FsResult<bool> {
+        // A directory of the same name may have been removed before, and its files may still be in the trash.
         for again in 0u64.. {
             let place = if again == 0 { name(id) } else { format!("{}.{again}", name(id)) };
-            match renameat(&self.volumes, name(id), self.trash.dir(), place) {
+            match renameat(from, name(id), self.trash.dir(), place) {
                 Ok(()) => break,
                 Err(Errno::NOTEMPTY | Errno::EXIST) => {}
                 Err(Errno::NOENT) => return Ok(false),
                 Err(errno) => return Err(refused(errno)),
             }
         }
-        fsync(self.trash.dir()).and_then(|()| fsync(&self.volumes)).map_err(refused)?;
+        fsync(self.trash.dir()).and_then(|()| fsync(from)).map_err(refused)?;
         Ok(true)
     }
 }
@@ -354,6 +370,7 @@ impl Provisioner for Volumes {
         if is_new {
             // Before the directory: a new volume must never have the usage of an old one.
             self.forget(id)?;
+            self.discard_undo(id)?;
             mkdirat(&self.volumes, name(id), Mode::RWXU).map_err(refused)?;
         }
         self.assign_project(id, &self.dir(id)?)?;
@@ -407,7 +424,7 @@ impl Provisioner for Volumes {
             store.detach_all();
         }
         self.forget(id)?;
-        if was_moved {
+        if self.discard_undo(id)? | was_moved {
             self.trash.wake();
         }
         Ok(())

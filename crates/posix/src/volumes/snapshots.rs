@@ -38,6 +38,13 @@ impl Volumes {
 }
 
 impl Store {
+    /// Writes what the next process must know of the undo store.
+    pub(super) fn seal_undo(&self) {
+        if let Some(Err(error)) = self.mount.undo().map(|undo| undo.seal()) {
+            tracing::warn!(%error, "cannot close the undo store of a volume: new files may take space in snapshots");
+        }
+    }
+
     fn undo(&self) -> FsResult<&Arc<Undo>> {
         self.mount.undo().ok_or(FsError::NotFound)
     }
