@@ -11,7 +11,7 @@
 
 mod recount;
 mod reserve;
-mod snapshots;
+mod undo_stores;
 pub(crate) mod store;
 mod trash;
 pub(crate) mod tree;
