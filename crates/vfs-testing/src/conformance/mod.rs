@@ -22,6 +22,7 @@ pub mod oracle;
 mod ranges;
 mod rename;
 mod rig;
+mod snapshots;
 mod threads;
 mod types;
 mod xattrs;
@@ -41,6 +42,7 @@ pub fn cases() -> Vec<Case> {
         listing::CASES,
         ranges::CASES,
         rename::CASES,
+        snapshots::CASES,
         threads::CASES,
         types::CASES,
         xattrs::CASES,

@@ -2,6 +2,8 @@
 
 #[path = "capabilities.rs"]
 mod capabilities;
+#[path = "snapshots.rs"]
+mod snapshots;
 
 use std::any::Any;
 use std::cell::Cell;
@@ -15,7 +17,7 @@ use vfs::{
     Acls, Attrs, AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr,
     AuthorizeWrite, Backend, Blocking, Capabilities, Change, CreatedEntry, Entry, EntryRef, EntrySink,
     FileKey, FsError, FsLimits, FsResult, FsStat, Lookup, Name, NewInode, Node, NodeRef, PosixAcl, Ranges,
-    SetAttrs, Special, Time, Xattrs,
+    SetAttrs, Snapshots, Special, Time, Xattrs,
 };
 use vfs_testing::conformance::{AclKind, Case, Fixture, cases, run};
 use vfs_testing::{MemFs, UncheckedNode, delegate_node};
@@ -117,6 +119,12 @@ enum Bug {
     ListsAreModes,
     /// No directory has a default ACL.
     HandsNoListOn,
+    /// A snapshot shows the live files.
+    SnapshotsFollow,
+    /// The deletion of a snapshot takes the one before it along.
+    DeletesTwoSnapshots,
+    /// A new snapshot replaces the one of its number.
+    ReusesViews,
 }
 
 struct Shared {
@@ -239,6 +247,10 @@ impl Backend for Mutant {
 
     fn sync(&self) -> FsResult<()> {
         self.0.fs.sync()
+    }
+
+    fn snapshots(&self) -> Option<&dyn Snapshots> {
+        Some(self)
     }
 }
 

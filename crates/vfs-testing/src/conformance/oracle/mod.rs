@@ -1,6 +1,7 @@
 //! A random sequence of operations, done by the backend and by a plain model of a tree: both must always agree.
 
 mod capabilities;
+mod snapshots;
 
 use super::expect::{attrs, contents, eq, holds, list};
 use super::rig::{Failure, Fixture, Lack, Outcome, family, name};
@@ -10,6 +11,8 @@ use vfs::backend::KEEP_SET_ID;
 use vfs::{
     Attrs, Blocking, FileKey, FileType, FsError, FsResult, NewInode, NodeRef, SetAttrs, Special, SyncScope,
 };
+
+pub use snapshots::soak_with_snapshots;
 
 family!("oracle": random_operations_agree_with_a_model);
 
@@ -48,6 +51,7 @@ impl Random {
     }
 }
 
+#[derive(Clone)]
 struct File {
     node: NodeRef,
     key: FileKey,
@@ -58,6 +62,7 @@ struct File {
     xattrs: BTreeMap<&'static str, Vec<u8>>,
 }
 
+#[derive(Clone)]
 enum Body {
     Data(Vec<u8>),
     Dir { parent: usize, entries: BTreeMap<&'static str, usize> },
