@@ -4,8 +4,8 @@ use crate::capacity::project;
 use crate::error::refused;
 use crate::sys;
 use rustix::fs::{
-    Mode, OFlags, SeekFrom, Stat, fchmod, fgetxattr_query, fremovexattr, fstat, fstatvfs, major, minor,
-    openat, seek,
+    Mode, OFlags, SeekFrom, Stat, fchmod, fgetxattr_query, fremovexattr, fstat, fstatfs, fstatvfs, major,
+    minor, openat, seek,
 };
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
@@ -14,6 +14,11 @@ use vfs::{FsResult, FsStat};
 
 /// The end of the largest possible file (`loff_t`).
 pub(crate) const OFFSET_MAX: u64 = i64::MAX.unsigned_abs();
+
+/// File type of Btrfs (`BTRFS_SUPER_MAGIC`).
+const BTRFS: u64 = 0x9123_683e;
+/// Inode number of the root of each subvolume (`BTRFS_FIRST_FREE_OBJECTID`), and of no other file.
+const SUBVOLUME_ROOT: u64 = 256;
 
 pub(crate) struct FsType {
     pub(crate) is_memory: bool,
@@ -30,14 +35,13 @@ impl FsType {
         const MEMORY: [u32; 2] = [0x0102_1994, 0x8584_58f6];
         const EXT: u32 = 0xef53;
         const XFS: u32 = 0x5846_5342;
-        const BTRFS: u32 = 0x9123_683e;
-        let state = rustix::fs::fstatfs(root).map_err(refused)?;
+        let state = fstatfs(root).map_err(refused)?;
         let magic = u32::try_from(state.f_type & 0xffff_ffff).unwrap_or(0);
         let memory = MEMORY.contains(&magic);
         // The C library's pathconf does not know most of these limits.
         let (new_inodes_follow_dir, links_max) = match magic {
             XFS => (true, i32::MAX.unsigned_abs()),
-            BTRFS => (true, 65_535),
+            _ if u64::from(magic) == BTRFS => (true, 65_535),
             EXT => (has_ext_journal(stat.st_dev), 65_000),
             _ if memory => (true, u32::MAX),
             _ => (false, 32_000),
@@ -46,6 +50,15 @@ impl FsType {
         let is_ordered = magic == XFS;
         Ok(Self { is_memory: memory, new_inodes_follow_dir, is_ordered, links_max, block_bytes })
     }
+}
+
+pub(crate) fn is_btrfs(file: BorrowedFd<'_>) -> bool {
+    fstatfs(file).is_ok_and(|state| u64::try_from(state.f_type) == Ok(BTRFS))
+}
+
+/// Whether `dir` is the root of a subvolume of Btrfs.
+pub(crate) fn is_subvolume(dir: BorrowedFd<'_>) -> bool {
+    is_btrfs(dir) && fstat(dir).is_ok_and(|stat| stat.st_ino == SUBVOLUME_ROOT)
 }
 
 /// The largest size of a file in `dir`: the smaller of the file system's limit and the process's limit.

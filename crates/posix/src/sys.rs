@@ -2,10 +2,12 @@
 
 #![allow(unsafe_code, reason = "the one room for it; every block says why it is sound")]
 
+use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::Errno;
 use rustix::path::Arg;
 use std::ffi::{CStr, c_int, c_long, c_uint};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::OnceLock;
 use vfs::model::caller::INVALID_ID;
 use vfs::{Blocking, Span};
 
@@ -90,6 +92,14 @@ pub(crate) fn replace(target: BorrowedFd<'_>, source: BorrowedFd<'_>) -> Result<
     // SAFETY: both numbers are open descriptors; the owner of `target` goes on owning its number.
     checked(c_long::from(unsafe { libc::dup3(source.as_raw_fd(), target.as_raw_fd(), libc::O_CLOEXEC) }))
         .map(|_| ())
+}
+
+/// Makes a descriptor lead to an empty file without a name, so that the file that it led to can be freed. Without such a
+/// file it fails: false.
+pub(crate) fn detach(target: BorrowedFd<'_>) -> bool {
+    static EMPTY_FILE: OnceLock<Option<OwnedFd>> = OnceLock::new();
+    let empty_file = EMPTY_FILE.get_or_init(|| memfd_create("removed", MemfdFlags::CLOEXEC).ok());
+    empty_file.as_ref().is_some_and(|empty_file| replace(target, empty_file.as_fd()).is_ok())
 }
 
 /// Gives this thread its own working directory. Returns whether that succeeded.
@@ -197,6 +207,83 @@ pub(crate) fn clone_range(source: BorrowedFd<'_>, target: BorrowedFd<'_>, span: 
     // SAFETY: FICLONERANGE reads one `struct file_clone_range`, which `CloneRange` is laid out as; `source` is open for as
     // long as the call takes.
     unsafe { rustix::ioctl::ioctl(target, rustix::ioctl::Setter::<FICLONERANGE, CloneRange>::new(range)) }
+}
+
+/// `struct btrfs_ioctl_vol_args_v2`.
+#[repr(C)]
+struct SubvolumeArgs {
+    source: i64,
+    transaction: u64,
+    flags: u64,
+    unused: [u64; 4],
+    name: [u8; SUBVOLUME_NAME_BYTES],
+}
+
+const SUBVOLUME_NAME_BYTES: usize = 4040;
+const _: () = assert!(size_of::<SubvolumeArgs>() == 4096);
+/// `BTRFS_SUBVOL_RDONLY`.
+const READ_ONLY: u64 = 1 << 1;
+const BTRFS_SNAP_CREATE: rustix::ioctl::Opcode = rustix::ioctl::opcode::write::<SubvolumeArgs>(0x94, 23);
+const BTRFS_SUBVOL_CREATE: rustix::ioctl::Opcode = rustix::ioctl::opcode::write::<SubvolumeArgs>(0x94, 24);
+const BTRFS_SUBVOL_GETFLAGS: rustix::ioctl::Opcode = rustix::ioctl::opcode::read::<u64>(0x94, 25);
+const BTRFS_SUBVOL_SETFLAGS: rustix::ioctl::Opcode = rustix::ioctl::opcode::write::<u64>(0x94, 26);
+const BTRFS_SNAP_DESTROY: rustix::ioctl::Opcode = rustix::ioctl::opcode::write::<SubvolumeArgs>(0x94, 63);
+
+/// Runs one of the commands of Btrfs for the entry `name` of `dir`.
+fn subvolume<const COMMAND: rustix::ioctl::Opcode>(
+    dir: BorrowedFd<'_>,
+    name: &[u8],
+    source: Option<BorrowedFd<'_>>,
+    flags: u64,
+) -> Result<(), Errno> {
+    let source = source.map_or(0, |source| source.as_raw_fd().into());
+    let mut args =
+        SubvolumeArgs { source, transaction: 0, flags, unused: [0; 4], name: [0; SUBVOLUME_NAME_BYTES] };
+    // The last byte stays NUL.
+    args.name[..SUBVOLUME_NAME_BYTES - 1]
+        .get_mut(..name.len())
+        .ok_or(Errno::NAMETOOLONG)?
+        .copy_from_slice(name);
+    // SAFETY: the callers pass commands that read one `struct btrfs_ioctl_vol_args_v2`, which `SubvolumeArgs` is laid out
+    // as; its name ends with NUL, and `source` is open for as long as the call takes.
+    unsafe { rustix::ioctl::ioctl(dir, rustix::ioctl::Setter::<COMMAND, SubvolumeArgs>::new(args)) }
+}
+
+/// Makes an empty subvolume of Btrfs.
+pub(crate) fn make_subvolume(dir: BorrowedFd<'_>, name: &[u8]) -> Result<(), Errno> {
+    subvolume::<BTRFS_SUBVOL_CREATE>(dir, name, None, 0)
+}
+
+/// Makes a snapshot of the subvolume with the root `source`. It is on the disk when the call returns.
+pub(crate) fn make_snapshot(
+    dir: BorrowedFd<'_>,
+    name: &[u8],
+    source: BorrowedFd<'_>,
+    is_read_only: bool,
+) -> Result<(), Errno> {
+    subvolume::<BTRFS_SNAP_CREATE>(dir, name, Some(source), if is_read_only { READ_ONLY } else { 0 })
+}
+
+/// Deletes a subvolume with all its files; the kernel frees their space later. Ordinary users may not, unless the mount
+/// allows it.
+pub(crate) fn destroy_subvolume(dir: BorrowedFd<'_>, name: &[u8]) -> Result<(), Errno> {
+    subvolume::<BTRFS_SNAP_DESTROY>(dir, name, None, 0)
+}
+
+/// Makes the files of a subvolume writable.
+pub(crate) fn clear_read_only(subvolume: BorrowedFd<'_>) -> Result<(), Errno> {
+    // SAFETY: BTRFS_IOC_SUBVOL_GETFLAGS fills one u64.
+    let flags = unsafe {
+        rustix::ioctl::ioctl(subvolume, rustix::ioctl::Getter::<BTRFS_SUBVOL_GETFLAGS, u64>::new())
+    }?;
+    if flags & READ_ONLY == 0 {
+        return Ok(());
+    }
+    let flags = flags & !READ_ONLY;
+    // SAFETY: BTRFS_IOC_SUBVOL_SETFLAGS reads one u64.
+    unsafe {
+        rustix::ioctl::ioctl(subvolume, rustix::ioctl::Setter::<BTRFS_SUBVOL_SETFLAGS, u64>::new(flags))
+    }
 }
 
 /// `struct fs_disk_quota`: limits and usage of one project, space in units of 512 bytes.

@@ -5,15 +5,14 @@
 
 mod fixture;
 
-use fixture::{AS_NOBODY, DIR, GROUNDS, Ground, MODE, NOBODY, Tree, run_again};
+use fixture::{AS_NOBODY, DIR, GROUNDS, Ground, MODE, NOBODY, Tree, run_again, set_acl};
 use posix::{Options, Store};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use vfs::Backend;
-use vfs::PosixAcl;
-use vfs_testing::conformance::{AclKind, Fixture, Lack, run};
+use vfs_testing::conformance::{Fixture, Lack, run};
 
 fn lacks_of(path: &Path) -> &'static [(Lack, &'static str)] {
     let magic = rustix::fs::statfs(path).expect("a file system").f_type;
@@ -24,18 +23,6 @@ fn lacks_of(path: &Path) -> &'static [(Lack, &'static str)] {
         0x9123_683e => BTRFS,
         _ => &[],
     }
-}
-
-fn set_acl(path: &Path, kind: AclKind, acl: Option<&PosixAcl>) {
-    let name = match kind {
-        AclKind::Access => "system.posix_acl_access",
-        AclKind::Default => "system.posix_acl_default",
-    };
-    match acl {
-        Some(acl) => rustix::fs::setxattr(path, name, &acl.to_xattr(), rustix::fs::XattrFlags::empty()),
-        None => rustix::fs::removexattr(path, name),
-    }
-    .expect("a list");
 }
 
 fn run_in(path: &Path, options: &Options, lacks: &[(Lack, &'static str)]) {

@@ -46,7 +46,8 @@ fn churn(root: &NodeRef, prefix: &str, count: u64) -> (f64, f64) {
 fn costs() {
     for ground in [Ground::Tmpfs, Ground::Ext4, Ground::Xfs] {
         let Some(tree) = Tree::new(ground) else { continue };
-        let volumes = Volumes::open(&tree.path, Options { copy_snapshots: true, ..Options::default() }).unwrap();
+        let volumes =
+            Volumes::open(&tree.path, Options { copy_snapshots: true, ..Options::default() }).unwrap();
         let own = new_inode(0o755);
         let capacity = Capacity { bytes: 1 << 30, files: 1 << 20 };
         volumes.make(VolumeId(1), &Root { mode: 0o755, uid: own.uid, gid: own.gid }, capacity).unwrap();
@@ -75,7 +76,12 @@ fn costs() {
             root.remove(name(&format!("old{number}")), &|_| Ok(())).unwrap();
         }
         let retained = us(begun, 2000);
-        println!("{ground:?}: create {created:.0} us; 4 KiB: plain {plain:.1}, first {first:.1}, second {second:.1}, third {third:.1}");
-        println!("  create/remove: plain {:.1}/{:.1}, with a snapshot {:.1}/{:.1}; remove old files {retained:.1}", names.0, names.1, names_with.0, names_with.1);
+        println!(
+            "{ground:?}: create {created:.0} us; 4 KiB: plain {plain:.1}, first {first:.1}, second {second:.1}, third {third:.1}"
+        );
+        println!(
+            "  create/remove: plain {:.1}/{:.1}, with a snapshot {:.1}/{:.1}; remove old files {retained:.1}",
+            names.0, names.1, names_with.0, names_with.1
+        );
     }
 }

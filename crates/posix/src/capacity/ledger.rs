@@ -11,9 +11,10 @@
 use super::dir_lock::DirLock;
 use super::usage_file::{UsageFile, UsageRecord};
 use crate::error::refused;
+use crate::sys;
 use rustix::fs::syncfs;
 use std::ops::Deref;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
@@ -180,6 +181,8 @@ impl Ledger {
 
     pub(crate) fn set_removed(&self) {
         self.removed.store(true, Ordering::Relaxed);
+        // One open file of a subvolume of Btrfs holds the space of all its files.
+        sys::detach(self.root.as_fd());
     }
 
     /// Requires a recount at the next start.

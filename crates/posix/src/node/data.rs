@@ -156,6 +156,7 @@ impl Node {
         act: impl FnOnce(BorrowedFd<'_>, &Attrs) -> FsResult<T>,
     ) -> FsResult<(Option<T>, Change)> {
         let fd = self.open(Rights::Write)?.as_fd();
+        let _changing = self.mount.begin_change();
         let mut guard = self.lock_change();
         let before = self.attrs_now()?;
         let clears = authorize(&before)?;

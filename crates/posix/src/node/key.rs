@@ -9,11 +9,58 @@ const FORM_HANDLE: u8 = 1;
 /// Form tag of a key made of inode number and birth time.
 const FORM_INODE: u8 = 2;
 const INODE_KEY_BYTES: usize = 21;
+/// Form tag of a key inside one subvolume of Btrfs.
+const FORM_SUBVOLUME: u8 = 3;
+const SUBVOLUME_KEY_BYTES: usize = 13;
+/// `FILEID_BTRFS_WITHOUT_PARENT`: inode number (8 bytes), subvolume (8) and generation (4).
+const BTRFS_HANDLE: i32 = 0x4d;
 
 pub(crate) enum Form {
     Handle(Handle),
+    Subvolume(SubvolumeFile),
     /// Inode number and birth time: it can only be compared.
     Inode,
+}
+
+/// The number of a subvolume of Btrfs, in the kernel's byte order. Each snapshot has its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SubvolumeId([u8; 8]);
+
+/// A file in any subvolume that has it: inode number and generation, in the kernel's byte order. The file has the same in
+/// each snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SubvolumeFile {
+    inode: [u8; 8],
+    generation: [u8; 4],
+}
+
+impl SubvolumeId {
+    /// The subvolume of a file's handle; `None` if the handle is not of Btrfs.
+    pub(crate) fn of(handle: &Handle) -> Option<Self> {
+        Some(split(handle)?.0)
+    }
+
+    /// The key of a handle. [`FsError::CrossVolume`] if the file is in another subvolume.
+    pub(crate) fn key(self, handle: &Handle) -> FsResult<FileKey> {
+        let (subvolume, SubvolumeFile { inode, generation }) = split(handle).ok_or(FsError::NotSupported)?;
+        if subvolume != self {
+            return Err(FsError::CrossVolume);
+        }
+        FileKey::new(&[&[FORM_SUBVOLUME][..], &inode, &generation].concat())
+    }
+
+    /// The handle of a file in this subvolume.
+    pub(crate) fn handle(self, file: SubvolumeFile) -> FsResult<Handle> {
+        let bytes = [&file.inode[..], &self.0, &file.generation].concat();
+        Handle::new(BTRFS_HANDLE, &bytes).ok_or(FsError::BadHandle)
+    }
+}
+
+fn split(handle: &Handle) -> Option<(SubvolumeId, SubvolumeFile)> {
+    let (inode, rest) = handle.bytes().split_first_chunk()?;
+    let (subvolume, generation) = rest.split_first_chunk()?;
+    let file = SubvolumeFile { inode: *inode, generation: generation.try_into().ok()? };
+    (handle.kind() == BTRFS_HANDLE).then_some((SubvolumeId(*subvolume), file))
 }
 
 /// The key of a kernel handle; `None` if it is too long or if its type exceeds one byte.
@@ -43,6 +90,11 @@ pub(crate) fn form(key: &FileKey) -> FsResult<Form> {
         [FORM_HANDLE, kind, parts @ ..] if !parts.is_empty() => {
             Handle::new(i32::from(*kind), parts).map(Form::Handle).ok_or(FsError::BadHandle)
         }
+        [FORM_SUBVOLUME, rest @ ..] if rest.len() == SUBVOLUME_KEY_BYTES - 1 => {
+            let (inode, generation) = rest.split_first_chunk().ok_or(FsError::BadHandle)?;
+            let generation = generation.try_into().map_err(|_| FsError::BadHandle)?;
+            Ok(Form::Subvolume(SubvolumeFile { inode: *inode, generation }))
+        }
         [FORM_INODE, rest @ ..] if rest.len() == INODE_KEY_BYTES - 1 => Ok(Form::Inode),
         _ => Err(FsError::BadHandle),
     }
@@ -66,6 +118,22 @@ mod tests {
     }
 
     #[test]
+    fn key_of_subvolume_leaves_its_number_out() {
+        let handle = |subvolume: u8| {
+            let bytes = [[1; 8], [subvolume; 8]].concat();
+            Handle::new(0x4d, &[&bytes[..], &[7, 0, 0, 0]].concat()).unwrap()
+        };
+        let (live, snapshot) = (SubvolumeId::of(&handle(2)).unwrap(), SubvolumeId::of(&handle(3)).unwrap());
+        let key = live.key(&handle(2)).unwrap();
+        assert_eq!(key.bytes(), [3, 1, 1, 1, 1, 1, 1, 1, 1, 7, 0, 0, 0]);
+        assert_eq!(snapshot.key(&handle(3)), Ok(key));
+        assert_eq!(live.key(&handle(3)), Err(FsError::CrossVolume));
+        let Form::Subvolume(file) = form(&key).unwrap() else { panic!("a file of a subvolume") };
+        assert_eq!(snapshot.handle(file).unwrap().bytes(), handle(3).bytes());
+        assert!(SubvolumeId::of(&Handle::new(0x81, &[1; 20]).unwrap()).is_none());
+    }
+
+    #[test]
     fn oversized_handle_has_no_key() {
         assert!(of_handle(&Handle::new(1, &[9; 38]).unwrap()).is_some());
         assert!(of_handle(&Handle::new(1, &[9; 39]).unwrap()).is_none());
@@ -75,7 +143,7 @@ mod tests {
 
     #[test]
     fn foreign_key_is_bad_handle() {
-        for bytes in [&[0u8][..], &[1], &[1, 1], &[2; 20], &[2; 22], &[3, 1, 1]] {
+        for bytes in [&[0u8][..], &[1], &[1, 1], &[2; 20], &[2; 22], &[3; 12], &[3; 14], &[4, 1, 1]] {
             let key = FileKey::new(bytes).unwrap();
             assert!(matches!(form(&key), Err(FsError::BadHandle)), "{key:?}");
         }

@@ -27,10 +27,10 @@ use acl_cache::AclCache;
 use counter::{CounterOffset, VersionedStat};
 use flush::GroupFlush;
 use mount::{Mount, to_lookup};
-use rustix::fs::{MemfdFlags, Stat, memfd_create};
+use rustix::fs::Stat;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, MutexGuard, OnceLock};
+use std::sync::{Arc, MutexGuard};
 use vfs::sync::Mutex;
 use vfs::{
     Acls, Attrs, AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr,
@@ -130,13 +130,15 @@ impl Node {
         stat: &Stat,
     ) -> FsResult<Self> {
         let kind = attr::file_type(stat)?;
+        let counter_offset =
+            if mount.is_snapshot { CounterOffset::fixed() } else { CounterOffset::new(&key) };
         Ok(Self {
             mount,
             key,
             kind,
             inode: stat.st_ino,
             birth_time: counter::birth_time(fd.as_fd(), b""),
-            counter_offset: CounterOffset::new(&key),
+            counter_offset,
             fd: Arc::new(fd),
             rights: AtomicU8::new(rights as u8),
             opening: Mutex::default(),
@@ -243,13 +245,11 @@ impl Node {
     /// is still referenced. The descriptor then leads to an empty file without a name. If no such file can be created,
     /// the blocks are freed with the last reference.
     pub(crate) fn detach(&self) {
-        static NOTHING: OnceLock<Option<OwnedFd>> = OnceLock::new();
-        let empty_file = NOTHING.get_or_init(|| memfd_create("removed", MemfdFlags::CLOEXEC).ok());
-        if let Some(empty_file) = empty_file {
-            let _locked = self.opening.lock();
-            // First, so that no caller takes the empty file for this one.
-            self.rights.store(Rights::Detached as u8, Ordering::Release);
-            let _replaced = sys::replace(self.fd(), empty_file.as_fd());
+        let _locked = self.opening.lock();
+        // First, so that no caller takes the empty file for this one.
+        let rights = self.rights.swap(Rights::Detached as u8, Ordering::AcqRel);
+        if !sys::detach(self.fd()) {
+            self.rights.store(rights, Ordering::Release);
         }
     }
 
@@ -331,6 +331,7 @@ impl vfs::Node for Node {
     }
 
     fn change_attrs(&self, authorize: AuthorizeSetattr<'_>) -> FsResult<Change> {
+        let _changing = self.mount.begin_change();
         self.set_attributes(authorize)
     }
 
@@ -416,10 +417,12 @@ impl vfs::Node for Node {
     }
 
     fn create(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<CreatedEntry> {
+        let _changing = self.mount.begin_change();
         self.make_file(name, authorize)
     }
 
     fn make_dir(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<CreatedEntry> {
+        let _changing = self.mount.begin_change();
         self.make_directory(name, authorize)
     }
 
@@ -429,18 +432,22 @@ impl vfs::Node for Node {
         special: Special<'_>,
         authorize: AuthorizeCreate<'_>,
     ) -> FsResult<CreatedEntry> {
+        let _changing = self.mount.begin_change();
         self.make_other(name, special, authorize)
     }
 
     fn link(&self, name: Name<'_>, target: &NodeRef, authorize: AuthorizeLink<'_>) -> FsResult<CreatedEntry> {
+        let _changing = self.mount.begin_change();
         self.link_entry(name, target, authorize)
     }
 
     fn remove(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change> {
+        let _changing = self.mount.begin_change();
         self.unlink_entry(name, false, authorize)
     }
 
     fn remove_dir(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change> {
+        let _changing = self.mount.begin_change();
         self.unlink_entry(name, true, authorize)
     }
 
@@ -451,6 +458,7 @@ impl vfs::Node for Node {
         to: Name<'_>,
         authorize: AuthorizeRename<'_>,
     ) -> FsResult<(Change, Change)> {
+        let _changing = self.mount.begin_change();
         self.rename_entry(from, to_dir, to, authorize)
     }
 

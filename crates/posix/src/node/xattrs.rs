@@ -82,6 +82,7 @@ impl Node {
         authorize: AuthorizeXattr<'_>,
         act: impl FnOnce(BorrowedFd<'_>, &[u8]) -> FsResult<()>,
     ) -> FsResult<Change> {
+        let _changing = self.mount.begin_change();
         let mut guard = self.lock_change();
         let before = self.attrs_now()?;
         authorize(&before)?;

@@ -30,24 +30,19 @@ pub(crate) struct SnapshotView {
 }
 
 impl SnapshotView {
-    /// [`FsError::NotFound`] if there is no such snapshot. `live` has the limits and features of the volume.
+    /// [`FsError::NotFound`] if there is no such snapshot. `limits` and `capabilities` are those of the volume.
     pub(crate) fn open(
-        mount: Arc<Mount>,
-        undo: Arc<Undo>,
+        mount: &Arc<Mount>,
+        undo: &Arc<Undo>,
         view: ViewId,
-        live: &dyn Backend,
+        limits: FsLimits,
+        capabilities: Capabilities,
     ) -> FsResult<Arc<Self>> {
         let label = undo.find(view).ok_or(FsError::NotFound)?;
-        let ranges = live.capabilities().ranges.map(|_| RangeLimits { clone_bytes: None });
-        let capabilities = Capabilities { ranges, ..live.capabilities() };
-        Ok(Arc::new(Self {
-            limits: live.limits(),
-            capabilities,
-            mount,
-            undo,
-            label,
-            pages: Pages::default(),
-        }))
+        let ranges = capabilities.ranges.map(|_| RangeLimits { clone_bytes: None });
+        let capabilities = Capabilities { ranges, ..capabilities };
+        let (mount, undo) = (Arc::clone(mount), Arc::clone(undo));
+        Ok(Arc::new(Self { mount, undo, label, limits, capabilities, pages: Pages::default() }))
     }
 }
 

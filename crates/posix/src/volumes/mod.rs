@@ -1,9 +1,9 @@
 //! Volumes below one data directory: creates, opens and removes them, and enforces their capacity.
 //!
 //! ```text
-//! volumes/ID   the root of a volume          usage/ID   its capacity and usage
-//! trash/ID     a removed volume, until its files are deleted
-//! snapshots/ID what its snapshots need
+//! volumes/ID          the root of a volume          usage/ID   its capacity and usage
+//! snapshots/ID/VIEW   a snapshot of it, on Btrfs    snapshots/ID   its undo store, elsewhere
+//! trash/ID            a removed volume, until its files are deleted
 //! ```
 //!
 //! Every operation may be interrupted and can be repeated. A volume exists if its name is in `volumes`; everything else
@@ -11,10 +11,12 @@
 
 mod recount;
 mod reserve;
-mod undo_stores;
+mod snapshots;
 pub(crate) mod store;
+mod subvolumes;
 mod trash;
 pub(crate) mod tree;
+mod undo_stores;
 
 use crate::capacity::dir_lock::DirLock;
 use crate::capacity::ledger::Ledger;
@@ -22,12 +24,13 @@ use crate::capacity::limit::Limit;
 use crate::capacity::project::{self, Project};
 use crate::capacity::usage_file::{UsageFile, UsageRecord};
 use crate::error::refused;
-use crate::fs_type::file_system_stat;
+use crate::fs_type::{file_system_stat, is_btrfs};
 use crate::node::mount::options::Options;
 use recount::Recounter;
 use reserve::Reserve;
-use rustix::fs::{AtFlags, Mode, fsync, mkdirat, renameat, statat, unlinkat};
+use rustix::fs::{AtFlags, fsync, statat, unlinkat};
 use rustix::io::Errno;
+use snapshots::SnapshotDir;
 use std::collections::HashMap;
 use std::ffi::CStr;
 use std::io;
@@ -37,11 +40,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use store::Store;
-use trash::{Trash, entries};
-use tree::{make_private, open_dir, reopen};
+use trash::Trash;
+use tree::{entries, make_private, open_dir, reopen};
 use vfs::sync::Mutex;
 use vfs::{
-    Backend, Capacity, Counting, FsError, FsResult, FsStat, Provisioner, ReserveGuard, Root, Usage, VolumeId,
+    Backend, Capacity, Counting, FsError, FsResult, FsStat, Provisioner, ReserveGuard, Root, Usage, ViewId,
+    VolumeId,
 };
 
 const VOLUMES: &str = "volumes";
@@ -58,6 +62,8 @@ pub struct Volumes {
     volumes: OwnedFd,
     usage: OwnedFd,
     snapshots: OwnedFd,
+    /// Volumes are subvolumes of Btrfs.
+    has_subvolumes: bool,
     options: Options,
     slots: Mutex<HashMap<VolumeId, Arc<Mutex<Slot>>>>,
     /// Locked while a project number is chosen and assigned.
@@ -77,10 +83,16 @@ struct Slot {
     store: Weak<Store>,
     /// Outlives the store while a file of it is in use.
     limit: Weak<Limit>,
+    snapshots: Weak<SnapshotDir>,
 }
 
 impl Slot {
     fn is_open(&self) -> bool {
+        self.is_in_use() || self.snapshots.strong_count() > 0
+    }
+
+    /// Whether the live files are open.
+    fn is_in_use(&self) -> bool {
         self.store.strong_count() > 0 || self.limit.strong_count() > 0
     }
 }
@@ -95,6 +107,7 @@ impl Volumes {
         let [volumes, usage, trash, snapshots] =
             [VOLUMES, USAGE, TRASH, SNAPSHOTS].map(|name| make_private(&data_dir, name));
         let (volumes, usage, trash, snapshots) = (volumes?, usage?, trash?, snapshots?);
+        let has_subvolumes = is_btrfs(data_dir.as_fd());
         fsync(&data_dir)?;
         let dir_lock = DirLock::new(reopen(&volumes)?)?;
         let counter = Recounter::new(reopen(&snapshots)?);
@@ -103,6 +116,7 @@ impl Volumes {
             volumes,
             usage,
             snapshots,
+            has_subvolumes,
             dir_lock: Arc::new(dir_lock),
             options,
             slots: Mutex::default(),
@@ -112,7 +126,7 @@ impl Volumes {
             reserve: Arc::clone(&reserve),
             trash: Trash::start(trash)?,
         };
-        volumes.drop_orphans().map_err(io::Error::other)?;
+        volumes.drop_orphans().and_then(|()| volumes.drop_remainders()).map_err(io::Error::other)?;
         Ok(Arc::new(volumes))
     }
 
@@ -125,12 +139,17 @@ impl Volumes {
         }
         let _lease = self.reserve.lend();
         let dir = self.dir(id)?;
+        let snapshots = match slot.snapshots.upgrade() {
+            Some(snapshots) => Some(snapshots),
+            None => self.snapshot_dir(id, &dir)?,
+        };
         let (limit, is_new) = match slot.limit.upgrade() {
             Some(limit) => (limit, false),
             None => (Arc::new(self.limit(id, dir)?), true),
         };
-        let store = self.store(id, Some(Arc::clone(&limit)))?;
-        *slot = Slot { store: Arc::downgrade(&store), limit: Arc::downgrade(&limit) };
+        let store = self.store(id, Some(Arc::clone(&limit)), snapshots.clone())?;
+        slot.snapshots = snapshots.as_ref().map(Arc::downgrade).unwrap_or_default();
+        (slot.store, slot.limit) = (Arc::downgrade(&store), Arc::downgrade(&limit));
         if is_new && limit.ledger().is_some_and(Ledger::is_uncounted) {
             self.counter.add(id, &limit);
         }
@@ -223,12 +242,19 @@ impl Volumes {
         open_dir(self.volumes.as_fd(), name(id)).map_err(refused)
     }
 
-    fn store(&self, id: VolumeId, limit: Option<Arc<Limit>>) -> FsResult<Arc<Store>> {
-        let undo = self.undo_place(id)?;
-        Store::open_within(&self.path.join(name(id)), &self.options, limit, undo).map_err(|error| {
-            tracing::error!(volume = name(id), %error, "cannot open");
-            Errno::from_io_error(&error).map_or(FsError::Io, refused)
-        })
+    fn store(
+        &self,
+        id: VolumeId,
+        limit: Option<Arc<Limit>>,
+        snapshots: Option<Arc<SnapshotDir>>,
+    ) -> FsResult<Arc<Store>> {
+        let undo = if snapshots.is_some() { None } else { self.undo_place(id)? };
+        Store::open_within(&self.path.join(name(id)), &self.options, limit, snapshots, undo).map_err(
+            |error| {
+                tracing::error!(volume = name(id), %error, "cannot open");
+                Errno::from_io_error(&error).map_or(FsError::Io, refused)
+            },
+        )
     }
 
     /// The limit of the volume with the root `dir`. Its ledger must be counted if the volume was in use when the last
@@ -280,7 +306,7 @@ impl Volumes {
     }
 
     fn apply_root_attrs(&self, slot: &Slot, id: VolumeId, root: &Root) -> FsResult<()> {
-        let store = slot.store.upgrade().map_or_else(|| self.store(id, None), Ok)?;
+        let store = slot.store.upgrade().map_or_else(|| self.store(id, None, None), Ok)?;
         let dir = store.root();
         let now = dir.attrs(vfs::Blocking::Allowed)?;
         if (Root { mode: now.mode, uid: now.uid, gid: now.gid }) != *root {
@@ -311,16 +337,11 @@ impl Volumes {
         }
     }
 
-    /// Deletes the usage files and undo stores that an interrupted removal left.
+    /// Deletes the usage files that an interrupted removal left.
     fn drop_orphans(&self) -> FsResult<()> {
         for id in entries(&self.usage)?.iter().filter_map(|name| id_of(name)) {
             if !self.has(id)? {
                 self.forget(id)?;
-            }
-        }
-        for id in entries(&self.snapshots)?.iter().filter_map(|name| id_of(name)) {
-            if !self.has(id)? {
-                self.discard_undo(id)?;
             }
         }
         Ok(())
@@ -333,32 +354,6 @@ impl Volumes {
             Err(errno) => Err(refused(errno)),
         }
     }
-
-    /// Moves a volume's directory to the trash; false if it does not exist.
-    fn move_to_trash(&self, id: VolumeId) -> FsResult<bool> {
-        self.discard(&self.volumes, id)
-    }
-
-    /// Moves a volume's undo store to the trash; false if it has none.
-    fn discard_undo(&self, id: VolumeId) -> FsResult<bool> {
-        self.discard(&self.snapshots, id)
-    }
-
-    /// Moves the directory of a volume in `from` to the trash; false if it does not exist.
-    fn discard(&self, from: &OwnedFd, id: VolumeId) -> FsResult<bool> {
-        // A directory of the same name may have been removed before, and its files may still be in the trash.
-        for again in 0u64.. {
-            let place = if again == 0 { name(id) } else { format!("{}.{again}", name(id)) };
-            match renameat(from, name(id), self.trash.dir(), place) {
-                Ok(()) => break,
-                Err(Errno::NOTEMPTY | Errno::EXIST) => {}
-                Err(Errno::NOENT) => return Ok(false),
-                Err(errno) => return Err(refused(errno)),
-            }
-        }
-        fsync(self.trash.dir()).and_then(|()| fsync(from)).map_err(refused)?;
-        Ok(true)
-    }
 }
 
 impl Provisioner for Volumes {
@@ -370,8 +365,8 @@ impl Provisioner for Volumes {
         if is_new {
             // Before the directory: a new volume must never have the usage of an old one.
             self.forget(id)?;
-            self.discard_undo(id)?;
-            mkdirat(&self.volumes, name(id), Mode::RWXU).map_err(refused)?;
+            self.discard_snapshots(id)?;
+            self.make_root(id)?;
         }
         self.assign_project(id, &self.dir(id)?)?;
         self.apply_root_attrs(&slot, id, root)?;
@@ -417,17 +412,48 @@ impl Provisioner for Volumes {
         if let Some(Limit::Counted(ledger)) = slot.limit.upgrade().as_deref() {
             ledger.set_removed();
         }
-        let store = std::mem::take(&mut *slot).store;
-        let was_moved = self.move_to_trash(id)?;
-        if let Some(store) = store.upgrade() {
+        let Slot { store, snapshots, .. } = std::mem::take(&mut *slot);
+        let was_moved = self.trash.take(&self.volumes, &name(id))?;
+        let was_moved = self.discard_snapshots(id)? || was_moved;
+        let open = snapshots.upgrade().map(|snapshots| snapshots.stores());
+        for store in open.into_iter().flatten().chain(store.upgrade()) {
             // Referenced nodes would keep their blocks.
             store.detach_all();
         }
         self.forget(id)?;
-        if self.discard_undo(id)? | was_moved {
+        if was_moved {
             self.trash.wake();
         }
         Ok(())
+    }
+
+    fn revert(&self, id: VolumeId, view: ViewId) -> FsResult<()> {
+        let _lease = self.reserve.lend();
+        let slot = self.slot(id);
+        let slot = slot.lock();
+        // Open files would stay in the old tree.
+        if slot.is_in_use() { Err(FsError::Locked) } else { self.revert_closed(id, view) }
+    }
+
+    fn clone_volume(
+        &self,
+        source: VolumeId,
+        view: ViewId,
+        id: VolumeId,
+        root: &Root,
+        capacity: Capacity,
+    ) -> FsResult<()> {
+        let _lease = self.reserve.lend();
+        let slot = self.slot(id);
+        let slot = slot.lock();
+        if !self.has(id)? {
+            self.forget(id)?;
+            self.discard_snapshots(id)?;
+            self.make_clone(source, view, id)?;
+        }
+        self.apply_root_attrs(&slot, id, root)?;
+        fsync(&self.volumes).map_err(refused)?;
+        self.set_limit(&slot, id, false, capacity)
     }
 
     fn list(&self) -> FsResult<Vec<VolumeId>> {

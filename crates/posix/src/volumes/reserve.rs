@@ -2,8 +2,7 @@
 //!
 //! The space is lent only for the time of one operation and only if the disk is full: clients would fill it.
 
-use super::trash::entries;
-use super::tree::make_private;
+use super::tree::{entries, make_private};
 use crate::fs_type::file_system_stat;
 use rustix::fs::{
     AtFlags, FallocateFlags, Mode, OFlags, fallocate, fstat, fstatvfs, fsync, openat, unlinkat,

@@ -1,11 +1,13 @@
 //! The backend over one directory.
 
+use super::snapshots::SnapshotDir;
+use super::undo_stores::UndoSnapshots;
 use crate::capacity::limit::Limit;
 use crate::error::refused;
 use crate::fs_type::file_system_stat;
 use crate::node::Node;
-use crate::node::mount::Mount;
 use crate::node::mount::options::Options;
+use crate::node::mount::{Mount, TreeKind};
 use crate::node::ranges::clone_bytes;
 use crate::node::xattrs::NAME_BYTES_MAX;
 use crate::sys;
@@ -17,14 +19,18 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use vfs::backend::snapshots::Snapshots;
 use vfs::{
-    Backend, Blocking, Capabilities, FileKey, FsLimits, FsResult, FsStat, NodeRef, RangeLimits, Snapshots,
-    XattrLimits,
+    Backend, Blocking, Capabilities, FileKey, FsLimits, FsResult, FsStat, NodeRef, RangeLimits, XattrLimits,
 };
 
 pub struct Store {
-    pub(super) mount: Arc<Mount>,
+    pub(crate) mount: Arc<Mount>,
     root: Arc<Node>,
+    /// The snapshots of the volume, which may be one of them.
+    pub(crate) snapshots: Option<Arc<SnapshotDir>>,
+    /// The snapshots of a volume that has no subvolumes.
+    undo: Option<UndoSnapshots>,
 }
 
 impl Store {
@@ -33,22 +39,32 @@ impl Store {
     /// Sets the umask of the process to zero, so that modes are exact, and ignores SIGXFSZ, so that a write past the
     /// file size limit fails with an error.
     pub fn open(dir: &Path, options: Options) -> io::Result<Arc<Self>> {
-        Self::open_within(dir, &options, None, None)
+        Self::open_within(dir, &options, None, None, None)
     }
 
+    /// With `snapshots`, the directory must be a subvolume of Btrfs.
     pub(crate) fn open_within(
         dir: &Path,
         options: &Options,
         limit: Option<Arc<Limit>>,
+        snapshots: Option<Arc<SnapshotDir>>,
         undo: Option<UndoPlace>,
     ) -> io::Result<Arc<Self>> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root: OwnedFd = rustix::fs::open(dir, flags, Mode::empty())?;
         umask(Mode::empty());
         sys::ignore_file_size_signal();
-        let mount = Arc::new(Mount::new(root, options, limit, undo).map_err(io::Error::other)?);
-        let (root, _) = mount.root_node().map_err(io::Error::other)?;
-        Ok(Arc::new(Self { mount, root }))
+        let kind = if snapshots.is_some() { TreeKind::Subvolume } else { TreeKind::Directory };
+        let mount = Mount::new(root, kind, options, limit, undo).map_err(io::Error::other)?;
+        Self::over(mount, snapshots).map_err(io::Error::other)
+    }
+
+    pub(crate) fn over(mount: Mount, snapshots: Option<Arc<SnapshotDir>>) -> FsResult<Arc<Self>> {
+        let mount = Arc::new(mount);
+        let (root, _) = mount.root_node()?;
+        let mut store = Self { mount, root, snapshots, undo: None };
+        store.undo = UndoSnapshots::of(&store);
+        Ok(Arc::new(store))
     }
 
     /// Releases the unlinked files that were closed. Drops the nodes without other references that were not looked up
@@ -60,6 +76,9 @@ impl Store {
         drop(nameless);
         closed.iter().for_each(|node| node.release_if_unlinked());
         self.mount.table.sweep(idle_ticks);
+        if let (false, Some(snapshots)) = (self.mount.is_snapshot, &self.snapshots) {
+            snapshots.stores().iter().for_each(|snapshot| snapshot.sweep(idle_ticks));
+        }
     }
 
     /// Refunds all unlinked files, even open ones: they end with the process.
@@ -80,7 +99,7 @@ impl Store {
     }
 
     pub(crate) fn detach_all(&self) {
-        self.mount.table.all().iter().for_each(|node| node.detach());
+        self.mount.detach_all();
     }
 
     pub fn node_count(&self) -> usize {
@@ -149,6 +168,9 @@ impl Backend for Store {
     }
 
     fn snapshots(&self) -> Option<&dyn Snapshots> {
-        self.mount.can_have_undo().then_some(self)
+        match &self.undo {
+            Some(undo) => Some(undo),
+            None => (self.snapshots.is_some() && !self.mount.is_snapshot).then_some(self),
+        }
     }
 }

@@ -2,14 +2,13 @@
 //!
 //! Everything in the directory `trash` is deleted, so a new process completes an interrupted deletion.
 
-use super::tree::delete;
+use super::tree::{delete, entries};
 use crate::capacity::project::Project;
 use crate::error::refused;
-use rustix::fs::{Mode, OFlags, RawDir, openat};
+use rustix::fs::{fsync, renameat};
 use rustix::io::Errno;
 use std::collections::HashSet;
 use std::ffi::CString;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, MutexGuard};
 use std::thread::JoinHandle;
@@ -47,8 +46,22 @@ impl Trash {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    pub(crate) fn dir(&self) -> &OwnedFd {
-        &self.shared.dir
+    /// Moves the directory `name` of `from` to the trash, durably; false if it does not exist. Call [`Trash::wake`] to
+    /// delete it.
+    pub(crate) fn take(&self, from: &OwnedFd, name: &str) -> FsResult<bool> {
+        let trash = &self.shared.dir;
+        // One of the same name may have been removed before, and its files may still be in the trash.
+        for again in 0u64.. {
+            let place = if again == 0 { name.to_owned() } else { format!("{name}.{again}") };
+            match renameat(from, name, trash, place) {
+                Ok(()) => break,
+                Err(Errno::NOTEMPTY | Errno::EXIST) => {}
+                Err(Errno::NOENT) => return Ok(false),
+                Err(errno) => return Err(refused(errno)),
+            }
+        }
+        fsync(trash).and_then(|()| fsync(from)).map_err(refused)?;
+        Ok(true)
     }
 
     pub(crate) fn wake(&self) {
@@ -133,21 +146,4 @@ impl Shared {
             }
         }
     }
-}
-
-/// The names in a directory, without `.` and `..`.
-pub(crate) fn entries(dir: &OwnedFd) -> FsResult<Vec<CString>> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let dir = openat(dir, ".", flags, Mode::empty()).map_err(refused)?;
-    let mut buffer = vec![MaybeUninit::uninit(); 8192];
-    let mut raw = RawDir::new(&dir, &mut buffer);
-    let mut names = Vec::new();
-    while let Some(entry) = raw.next() {
-        let entry = entry.map_err(refused)?;
-        let name = entry.file_name();
-        if !matches!(name.to_bytes(), b"." | b"..") {
-            names.push(name.to_owned());
-        }
-    }
-    Ok(names)
 }

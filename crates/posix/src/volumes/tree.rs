@@ -3,7 +3,10 @@
 //! Few descriptors are open and no function recurses, however deep the tree is: the way back up is `..`. No symbolic
 //! link is followed and no other mount entered.
 
+use crate::error::refused;
+use crate::fs_type::is_subvolume;
 use crate::node::xattrs::{xattrs_charged, xattrs_charged_at};
+use crate::sys;
 use rustix::fs::{
     AtFlags, CWD, FileType as Kind, Mode, OFlags, RawDir, ResolveFlags, Stat, chmodat, fchmod, fstat,
     mkdirat, openat, openat2, statat, unlinkat,
@@ -15,8 +18,8 @@ use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use vfs::Usage;
 use vfs::backend::charge::{INODE_BYTES, NAME_BYTES, ROOT_BYTES, blocks, directory, symlink};
+use vfs::{FsResult, Usage};
 
 /// Buffer size of one `getdents` call.
 const READ_BYTES: usize = 32 * 1024;
@@ -29,6 +32,16 @@ pub(crate) trait Visitor {
     /// Called if the directory `name` is not readable. `Ok` if it is now.
     fn grant_access(&mut self, _dir: BorrowedFd<'_>, _name: &CStr) -> Result<(), Errno> {
         Err(Errno::ACCESS)
+    }
+
+    /// Called for a subvolume of Btrfs with the root `root`. Returns the root to visit it; `None` if it is gone.
+    fn subvolume(
+        &mut self,
+        _dir: BorrowedFd<'_>,
+        _name: &CStr,
+        _root: OwnedFd,
+    ) -> Result<Option<OwnedFd>, Errno> {
+        Err(Errno::XDEV)
     }
 
     /// Called for an object other than a directory.
@@ -67,6 +80,23 @@ pub(crate) fn reopen(dir: &OwnedFd) -> Result<OwnedFd, Errno> {
     open_dir(dir.as_fd(), ".")
 }
 
+/// The names in a directory, without `.` and `..`.
+pub(crate) fn entries(dir: &OwnedFd) -> FsResult<Vec<CString>> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let dir = openat(dir, ".", flags, Mode::empty()).map_err(refused)?;
+    let mut buffer = vec![MaybeUninit::uninit(); 8192];
+    let mut raw = RawDir::new(&dir, &mut buffer);
+    let mut names = Vec::new();
+    while let Some(entry) = raw.next() {
+        let entry = entry.map_err(refused)?;
+        let name = entry.file_name();
+        if !matches!(name.to_bytes(), b"." | b"..") {
+            names.push(name.to_owned());
+        }
+    }
+    Ok(names)
+}
+
 /// Visits everything below `root`, contents before their directory.
 pub(crate) fn walk(root: OwnedFd, visit: &mut dyn Visitor) -> Result<(), Errno> {
     let mut dir = root;
@@ -74,15 +104,7 @@ pub(crate) fn walk(root: OwnedFd, visit: &mut dyn Visitor) -> Result<(), Errno> 
     while let Some(level) = levels.last_mut() {
         level.current = level.unvisited.pop();
         if let Some(name) = &level.current {
-            let child = match open_child(dir.as_fd(), name, level.id.0) {
-                Err(Errno::ACCESS) => {
-                    visit.grant_access(dir.as_fd(), name)?;
-                    open_child(dir.as_fd(), name, level.id.0)?
-                }
-                // Another process has removed it.
-                Err(Errno::NOENT) => continue,
-                opened => opened?,
-            };
+            let Some(child) = enter(dir.as_fd(), name, level.id.0, visit)? else { continue };
             levels.push(read(&child, visit)?);
             dir = child;
             continue;
@@ -96,6 +118,38 @@ pub(crate) fn walk(root: OwnedFd, visit: &mut dyn Visitor) -> Result<(), Errno> 
         }
     }
     Ok(())
+}
+
+/// Opens a directory to visit; `None` if it is gone.
+fn enter(
+    dir: BorrowedFd<'_>,
+    name: &CStr,
+    device: u64,
+    visit: &mut dyn Visitor,
+) -> Result<Option<OwnedFd>, Errno> {
+    let mut opened = open_child(dir, name, device);
+    if opened.as_ref().err() == Some(&Errno::ACCESS) {
+        visit.grant_access(dir, name)?;
+        opened = open_child(dir, name, device);
+    }
+    match opened {
+        // Another process has removed it.
+        Err(Errno::NOENT) => Ok(None),
+        Err(Errno::XDEV) => {
+            let root = open_subvolume(dir, name)?;
+            visit.subvolume(dir, name, root)
+        }
+        opened => opened.map(Some),
+    }
+}
+
+/// Opens the subvolume `name`; [`Errno::XDEV`] for a mount point. Btrfs shows a subvolume as another device, but it is in
+/// the same mount.
+fn open_subvolume(dir: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS;
+    let root = openat2(dir, name, flags, Mode::empty(), resolve).map_err(|_| Errno::XDEV)?;
+    if is_subvolume(root.as_fd()) { Ok(root) } else { Err(Errno::XDEV) }
 }
 
 fn read(dir: &OwnedFd, visit: &mut dyn Visitor) -> Result<Level, Errno> {
@@ -232,16 +286,12 @@ pub(crate) fn delete(dir: BorrowedFd<'_>, name: &CStr, stop: &dyn Fn() -> bool) 
     let device = fstat(dir)?.st_dev;
     let mut deleting = DeleteVisitor { stop, tries: 0 };
     loop {
-        let root = match open_child(dir, name, device) {
-            Err(Errno::NOENT) => return Ok(()),
-            Err(Errno::ACCESS) => {
-                deleting.grant_access(dir, name)?;
-                open_child(dir, name, device)?
-            }
+        let root = match enter(dir, name, device, &mut deleting) {
             // Not a directory of ours, but everything in the trash is deleted.
             Err(Errno::NOTDIR | Errno::LOOP) => return unlinkat(dir, name, AtFlags::empty()),
-            opened => opened?,
+            entered => entered?,
         };
+        let Some(root) = root else { return Ok(()) };
         walk(root, &mut deleting)?;
         if !deleting.leave(dir, name)? {
             return Ok(());
@@ -267,6 +317,20 @@ impl Visitor for DeleteVisitor<'_> {
     fn grant_access(&mut self, dir: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
         // The owner of the tree may grant itself access.
         chmodat(dir, name, Mode::RWXU, AtFlags::empty())
+    }
+
+    fn subvolume(
+        &mut self,
+        dir: BorrowedFd<'_>,
+        name: &CStr,
+        root: OwnedFd,
+    ) -> Result<Option<OwnedFd>, Errno> {
+        match sys::destroy_subvolume(dir, name.to_bytes()) {
+            Ok(()) | Err(Errno::NOENT) => return Ok(None),
+            // An ordinary user, an old kernel, or subvolumes in it: its files are deleted one by one.
+            Err(_) => sys::clear_read_only(root.as_fd())?,
+        }
+        Ok(Some(root))
     }
 
     fn object(&mut self, dir: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {

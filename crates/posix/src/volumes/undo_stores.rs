@@ -1,16 +1,19 @@
-//! Snapshots of volumes.
+//! Undo stores of volumes: snapshots where the file system has none of its own.
 
 use super::store::Store;
 use super::{Volumes, name};
 use crate::error::refused;
 use crate::fs_type::FsType;
+use crate::node::mount::Mount;
 use crate::node::ranges::clone_bytes;
 use crate::snapshot::{self, OpenSnapshot, SnapshotView};
-use crate::undo::{self, Method, Undo, UndoPlace, unit_of};
+use crate::undo::{self, Method, UndoPlace, unit_of};
 use rustix::fs::fstat;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use vfs::{Backend, FsError, FsResult, Pace, SnapshotUsage, Snapshots, ViewId, VolumeId};
+use vfs::{
+    Backend, Capabilities, FsError, FsLimits, FsResult, Pace, SnapshotUsage, Snapshots, ViewId, VolumeId,
+};
 
 impl Volumes {
     /// Where a volume has its undo store; `None` if its storage can make no snapshots.
@@ -28,9 +31,7 @@ impl Volumes {
         let unit = unit_of(self.snapshots.as_fd())?;
         Ok(Some(UndoPlace { stores, name: name(id), method, unit }))
     }
-}
 
-impl Volumes {
     /// Counts the bytes that only snapshots of a volume need, to compare with the running count.
     pub fn recount_held(&self, id: VolumeId) -> FsResult<u64> {
         undo::count(self.snapshots.as_fd(), &name(id))
@@ -44,13 +45,25 @@ impl Store {
             tracing::warn!(%error, "cannot close the undo store of a volume: new files may take space in snapshots");
         }
     }
+}
 
-    fn undo(&self) -> FsResult<&Arc<Undo>> {
-        self.mount.undo().ok_or(FsError::NotFound)
+/// The snapshots of a volume with an undo store.
+pub(crate) struct UndoSnapshots {
+    mount: Arc<Mount>,
+    limits: FsLimits,
+    capabilities: Capabilities,
+}
+
+impl UndoSnapshots {
+    /// `None` if the volume can have none.
+    pub(super) fn of(store: &Store) -> Option<Self> {
+        let mount = Arc::clone(&store.mount);
+        let has_any = mount.can_have_undo();
+        has_any.then(|| Self { mount, limits: store.limits(), capabilities: store.capabilities() })
     }
 }
 
-impl Snapshots for Store {
+impl Snapshots for UndoSnapshots {
     fn create(&self, view: ViewId) -> FsResult<()> {
         let undo = self.mount.make_undo()?.ok_or(FsError::NotSupported)?;
         snapshot::create(&self.mount, undo, view)
@@ -61,7 +74,8 @@ impl Snapshots for Store {
     }
 
     fn open(&self, view: ViewId) -> FsResult<Arc<dyn Backend>> {
-        let opened = SnapshotView::open(Arc::clone(&self.mount), Arc::clone(self.undo()?), view, self)?;
+        let undo = self.mount.undo().ok_or(FsError::NotFound)?;
+        let opened = SnapshotView::open(&self.mount, undo, view, self.limits, self.capabilities)?;
         Ok(Arc::new(OpenSnapshot(opened)))
     }
 
@@ -72,6 +86,7 @@ impl Snapshots for Store {
     }
 
     fn usage(&self, view: ViewId) -> FsResult<SnapshotUsage> {
-        self.undo()?.find(view).map(|_| SnapshotUsage::default()).ok_or(FsError::NotFound)
+        let undo = self.mount.undo().ok_or(FsError::NotFound)?;
+        undo.find(view).map(|_| SnapshotUsage::default()).ok_or(FsError::NotFound)
     }
 }

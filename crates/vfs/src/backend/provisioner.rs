@@ -2,6 +2,7 @@
 
 use super::Backend;
 use crate::error::{FsError, FsResult};
+use crate::file_key::ViewId;
 use crate::model::attrs::{FsStat, SetAttrs};
 use crate::model::volume_id::VolumeId;
 use std::any::Any;
@@ -125,6 +126,31 @@ pub trait Provisioner: Send + Sync {
     fn remove(&self, id: VolumeId) -> FsResult<()>;
 
     fn list(&self) -> FsResult<Vec<VolumeId>>;
+
+    /// Replaces the live files of a volume with those of a snapshot, durably. File keys stay valid, the capacity and all
+    /// snapshots stay. [`FsError::Locked`] while the volume is open, [`FsError::NotFound`] without volume or snapshot.
+    fn revert(&self, _id: VolumeId, _view: ViewId) -> FsResult<()> {
+        Err(FsError::NotSupported)
+    }
+
+    /// Makes a volume with the files of a snapshot of `source`, durably. The two share storage until one changes; each is
+    /// charged for all its files. An existing volume keeps its files; root and capacity are updated.
+    /// [`FsError::NotFound`] without source or snapshot.
+    fn clone_volume(
+        &self,
+        _source: VolumeId,
+        _view: ViewId,
+        _id: VolumeId,
+        _root: &Root,
+        _capacity: Capacity,
+    ) -> FsResult<()> {
+        Err(FsError::NotSupported)
+    }
+
+    /// The bytes that the snapshots of a volume hold beside its live files; `None` if the storage does not know.
+    fn snapshot_bytes(&self, _id: VolumeId) -> FsResult<Option<u64>> {
+        Ok(None)
+    }
 
     /// The capacity and the free space of the underlying storage, in bytes.
     fn room(&self) -> FsResult<FsStat>;

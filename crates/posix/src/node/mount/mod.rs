@@ -7,7 +7,7 @@ pub(crate) mod options;
 use super::attr::{self, proc_path};
 use super::counter::{self, VersionedStat};
 use super::fs_uid::may_own;
-use super::key::{self, Form};
+use super::key::{self, Form, SubvolumeId};
 use super::owner::{self, Owner};
 use super::table::Table;
 use super::{Node, Rights};
@@ -27,9 +27,9 @@ use rustix::fs::{
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
-use vfs::sync::Mutex;
+use vfs::sync::{Mutex, RwLock};
 use vfs::{Attrs, Blocking, FileKey, FileType, FsError, FsResult, Lookup, Wait};
 
 /// Flags of every descriptor other than `O_PATH`: opening never waits, follows a link or acquires a terminal.
@@ -46,6 +46,8 @@ const OPEN_PAUSE: Duration = Duration::from_micros(200);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeySource {
     Handle,
+    /// The kernel's handle without the number of this subvolume.
+    Subvolume(SubvolumeId),
     /// Inode number and birth time: the file system has no handles.
     Inode,
 }
@@ -90,11 +92,29 @@ pub(crate) struct Mount {
     pub(crate) flush_failures: AtomicU64,
     pub(crate) no_tmpfile: AtomicBool,
     pub(crate) no_cachestat: AtomicBool,
+    /// A read-only snapshot of a volume.
+    pub(crate) is_snapshot: bool,
+    /// The tree was removed: no file is found any more.
+    is_removed: AtomicBool,
+    /// Locked shared by each change, and exclusively while a snapshot of the tree is made.
+    changes: RwLock<()>,
+}
+
+/// The part of a tree in its volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TreeKind {
+    /// A directory with its own keys.
+    Directory,
+    /// A subvolume of Btrfs with snapshots, in which each file has the same key.
+    Subvolume,
+    /// A snapshot of a subvolume.
+    Snapshot,
 }
 
 impl Mount {
     pub(crate) fn new(
         root: OwnedFd,
+        kind: TreeKind,
         options: &Options,
         limit: Option<Arc<Limit>>,
         undo_place: Option<UndoPlace>,
@@ -104,15 +124,17 @@ impl Mount {
         let fs_type = FsType::of(&root, &stat)?;
         let file_bytes_max = file_bytes_max(&root);
         let made = sys::name_to_handle(root.as_fd(), b"").ok();
-        let handle_key = made.as_ref().and_then(|(handle, _)| key::of_handle(handle));
-        let (key_source, root_key) = match handle_key {
-            Some(key) => (KeySource::Handle, key),
-            None => (KeySource::Inode, inode_key(root.as_fd(), b"", stat.st_dev)?),
+        let handle = made.as_ref().map(|(handle, _)| handle);
+        let subvolume = handle.filter(|_| kind != TreeKind::Directory).and_then(SubvolumeId::of);
+        let (key_source, root_key) = match (subvolume, handle, handle.and_then(key::of_handle)) {
+            (Some(subvolume), Some(handle), _) => (KeySource::Subvolume(subvolume), subvolume.key(handle)?),
+            (_, _, Some(key)) => (KeySource::Handle, key),
+            _ => (KeySource::Inode, inode_key(root.as_fd(), b"", stat.st_dev)?),
         };
         // The one sure test whether a process may open by handle is to try.
         let path = i32::try_from(OPEN_PATH.bits()).map_err(|_| FsError::Invalid)?;
         let opens = |(handle, _): &(Handle, i32)| sys::open_by_handle(root.as_fd(), handle, path).is_ok();
-        let by_handle = key_source == KeySource::Handle && made.as_ref().is_some_and(opens);
+        let by_handle = key_source != KeySource::Inode && made.as_ref().is_some_and(opens);
         let mount_id = made.map_or(0, |(_, mount_id)| mount_id);
         Ok(Self {
             root_id: (stat.st_dev, stat.st_ino),
@@ -142,6 +164,9 @@ impl Mount {
             flush_failures: AtomicU64::new(0),
             no_tmpfile: AtomicBool::new(false),
             no_cachestat: AtomicBool::new(false),
+            is_snapshot: kind == TreeKind::Snapshot,
+            is_removed: AtomicBool::new(false),
+            changes: RwLock::default(),
         })
     }
 
@@ -165,6 +190,33 @@ impl Mount {
         self.undo_place.is_some()
     }
 
+    /// The tree of a snapshot of this one. The read-only file system does not show where attributes are stored.
+    pub(crate) fn snapshot(&self, root: OwnedFd, options: &Options) -> FsResult<Self> {
+        let mount = Self::new(root, TreeKind::Snapshot, options, None, None)?;
+        Ok(Self { trusted_xattrs: self.trusted_xattrs, has_fine_change_times: true, ..mount })
+    }
+
+    /// Begins a change of a file: whole before or whole after each snapshot.
+    #[inline]
+    pub(crate) fn begin_change(&self) -> Option<RwLockReadGuard<'_, ()>> {
+        matches!(self.key_source, KeySource::Subvolume(_)).then(|| self.changes.read())
+    }
+
+    /// Waits for changes under way, and lets none begin until the guard is dropped.
+    pub(crate) fn stop_changes(&self) -> RwLockWriteGuard<'_, ()> {
+        self.changes.write()
+    }
+
+    /// Releases all files of a removed tree, even those in use.
+    pub(crate) fn detach_all(&self) {
+        self.is_removed.store(true, Ordering::SeqCst);
+        self.table.all().iter().for_each(|node| node.detach());
+        if matches!(self.key_source, KeySource::Subvolume(_)) {
+            // One open file of a subvolume holds the space of all its files.
+            sys::detach(self.root.as_fd());
+        }
+    }
+
     /// Whether a file with this `stat` is in the file system of the root.
     pub(crate) fn contains(&self, stat: &Stat) -> bool {
         stat.st_dev == self.root_id.0
@@ -178,18 +230,17 @@ impl Mount {
         if let Some(node) = self.table.find(key) {
             return Ok(node);
         }
-        let form = key::form(key)?;
+        let handle = self.handle_of(key)?;
         if blocking == Blocking::Never {
             return Err(FsError::Wait(Wait::Storage));
         }
-        let fd = match (form, self.key_source, &self.index) {
-            // Created before the tree was moved to another type of file system.
-            (Form::Inode, KeySource::Handle, _) | (Form::Handle(_), KeySource::Inode, _) => {
-                return Err(FsError::Stale);
-            }
-            (Form::Handle(handle), _, None) => self.open_handle(&handle, OPEN_PATH)?,
-            (_, _, Some(index)) => self.locate(index, key)?,
-            (Form::Inode, KeySource::Inode, None) => return Err(FsError::Stale),
+        if self.is_removed.load(Ordering::SeqCst) {
+            return Err(FsError::Stale);
+        }
+        let fd = match (handle, &self.index) {
+            (Some(handle), None) => self.open_handle(&handle, OPEN_PATH)?,
+            (_, Some(index)) => self.locate(index, key)?,
+            (None, None) => return Err(FsError::Stale),
         };
         // The same file under other bytes would be a second node: only the kernel's own encoding counts.
         if self.key_at(fd.as_fd(), b"")? != *key {
@@ -198,13 +249,20 @@ impl Mount {
         Ok(self.adopt_as(fd, *key)?.0)
     }
 
+    /// The kernel's handle of a key; `None` if the file system has none. [`FsError::Stale`] for a key that was made
+    /// before the tree was moved to another type of file system.
+    fn handle_of(&self, key: &FileKey) -> FsResult<Option<Handle>> {
+        match (key::form(key)?, self.key_source) {
+            (Form::Handle(handle), KeySource::Handle) => Ok(Some(handle)),
+            (Form::Subvolume(file), KeySource::Subvolume(subvolume)) => subvolume.handle(file).map(Some),
+            (Form::Inode, KeySource::Inode) => Ok(None),
+            _ => Err(FsError::Stale),
+        }
+    }
+
     pub(crate) fn is_deleted(&self, key: &FileKey) -> bool {
         // With an index, an unreadable directory may hide the file. Keys of the other form are of another file system.
-        let (KeySource::Handle, None, Ok(Form::Handle(handle))) =
-            (self.key_source, &self.index, key::form(key))
-        else {
-            return false;
-        };
+        let (None, Ok(Some(handle))) = (&self.index, self.handle_of(key)) else { return false };
         if self.table.find(key).is_some() {
             return false;
         }
@@ -226,6 +284,9 @@ impl Mount {
     }
 
     pub(crate) fn counter_offset(&self, key: &FileKey) -> u64 {
+        if self.is_snapshot {
+            return 0;
+        }
         self.table
             .with_node(key, |node| node.counter_offset.load())
             .unwrap_or_else(|| counter::offset_of(key))
@@ -267,7 +328,7 @@ impl Mount {
         name: &[u8],
         blocking: Blocking,
     ) -> FsResult<(Arc<Node>, VersionedStat)> {
-        if blocking == Blocking::Allowed && self.key_source == KeySource::Handle {
+        if blocking == Blocking::Allowed && self.key_source != KeySource::Inode {
             // Two system calls for a cached file, one for a missing one. Other errors are left to the open below, which
             // returns them exactly.
             match self.key_at(dir, name) {
@@ -298,7 +359,10 @@ impl Mount {
         if mount_id != self.mount_id {
             return Err(FsError::CrossVolume);
         }
-        key::of_handle(&handle).ok_or(FsError::NotSupported)
+        match self.key_source {
+            KeySource::Subvolume(subvolume) => subvolume.key(&handle),
+            _ => key::of_handle(&handle).ok_or(FsError::NotSupported),
+        }
     }
 
     /// The node of the file open as `fd` (an `O_PATH`), and its state.
@@ -313,12 +377,18 @@ impl Mount {
     }
 
     fn adopt_as(self: &Arc<Self>, fd: OwnedFd, key: FileKey) -> FsResult<(Arc<Node>, VersionedStat)> {
-        let stat = VersionedStat::read(fd.as_fd(), counter::offset_of(&key))?;
+        let offset = if self.is_snapshot { 0 } else { counter::offset_of(&key) };
+        let stat = VersionedStat::read(fd.as_fd(), offset)?;
         if !self.contains(&stat) || stat.st_nlink == 0 || self.is_retained(fd.as_fd(), &key)? {
             return Err(FsError::Stale);
         }
-        let node = Node::new(Arc::clone(self), key, fd, Rights::Path, &stat)?;
-        Ok((self.table.insert(node), stat))
+        let node = self.table.insert(Node::new(Arc::clone(self), key, fd, Rights::Path, &stat)?);
+        // `detach_all` has not seen the node if it ran meanwhile.
+        if self.is_removed.load(Ordering::SeqCst) {
+            node.detach();
+            return Err(FsError::Stale);
+        }
+        Ok((node, stat))
     }
 
     /// Whether only a snapshot keeps the file open as `fd`.
@@ -343,7 +413,7 @@ impl Mount {
             };
         if self.index.is_none()
             && !node.is_pinned()
-            && let Form::Handle(handle) = key::form(&node.key)?
+            && let Some(handle) = self.handle_of(&node.key)?
         {
             return self.open_handle(&handle, flags);
         }

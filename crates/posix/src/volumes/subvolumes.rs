@@ -1,0 +1,114 @@
+//! Volumes as subvolumes of Btrfs: made, reverted to a snapshot, cloned from one.
+
+use super::snapshots::{SnapshotDir, is_remainder, revert_name, root_in};
+use super::tree::{entries, make_private, open_dir};
+use super::{Volumes, id_of, name};
+use crate::capacity::usage_file::{UsageFile, UsageRecord};
+use crate::error::refused;
+use crate::fs_type::is_subvolume;
+use crate::sys;
+use rustix::fs::{Mode, RenameFlags, fsync, mkdirat, renameat_with};
+use rustix::io::Errno;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use vfs::{FsError, FsResult, ViewId, VolumeId};
+
+impl Volumes {
+    /// Makes the empty root of a volume, on Btrfs as a subvolume.
+    pub(super) fn make_root(&self, id: VolumeId) -> FsResult<()> {
+        if self.has_subvolumes {
+            match sys::make_subvolume(self.volumes.as_fd(), name(id).as_bytes()) {
+                // A sandbox.
+                Err(Errno::PERM | Errno::NOTTY | Errno::OPNOTSUPP) => {}
+                made => return made.map_err(refused),
+            }
+        }
+        mkdirat(&self.volumes, name(id), Mode::RWXU).map_err(refused)
+    }
+
+    /// The directory for the snapshots of the volume with the root `root`, made if missing. `None` if the volume is a
+    /// directory, which can have none.
+    pub(super) fn snapshot_dir(&self, id: VolumeId, root: &OwnedFd) -> FsResult<Option<Arc<SnapshotDir>>> {
+        if !self.has_subvolumes || !is_subvolume(root.as_fd()) {
+            return Ok(None);
+        }
+        let dir = make_private(&self.snapshots, &name(id)).map_err(refused)?;
+        fsync(&self.snapshots).map_err(refused)?;
+        Ok(Some(Arc::new(SnapshotDir::new(dir, self.options.clone(), Arc::clone(&self.dir_lock)))))
+    }
+
+    /// Moves the snapshots of a volume to the trash. Returns whether there may have been any.
+    pub(super) fn discard_snapshots(&self, id: VolumeId) -> FsResult<bool> {
+        self.trash.take(&self.snapshots, &name(id))
+    }
+
+    /// Moves to the trash the snapshots of removed volumes and the remainders of interrupted operations.
+    pub(super) fn drop_remainders(&self) -> FsResult<()> {
+        for id in entries(&self.snapshots)?.iter().filter_map(|name| id_of(name)) {
+            if !self.has(id)? {
+                self.discard_snapshots(id)?;
+                continue;
+            }
+            let dir = open_dir(self.snapshots.as_fd(), name(id)).map_err(refused)?;
+            for remainder in entries(&dir)?.iter().filter(|name| is_remainder(name)) {
+                self.discard(&dir, &remainder.to_string_lossy())?;
+            }
+        }
+        self.trash.wake();
+        Ok(())
+    }
+
+    /// Moves a subvolume to the trash; false if it does not exist.
+    fn discard(&self, dir: &OwnedFd, name: &str) -> FsResult<bool> {
+        match open_dir(dir.as_fd(), name) {
+            Err(Errno::NOENT) => return Ok(false),
+            // A read-only directory cannot move to another parent.
+            opened => sys::clear_read_only(opened.map_err(refused)?.as_fd()).map_err(refused)?,
+        }
+        self.trash.take(dir, name)
+    }
+
+    /// Puts a copy of a snapshot in the place of a volume that is not open. The copy comes into being and takes its place
+    /// in one step each; the former files go to the trash.
+    pub(super) fn revert_closed(&self, id: VolumeId, view: ViewId) -> FsResult<()> {
+        let dir = self.snapshots_of(id)?;
+        let snapshot = root_in(&dir, view)?;
+        let staged = revert_name(view);
+        // The rest of an interrupted revert: a copy, or the files that it replaced.
+        self.discard(&dir, &staged)?;
+        self.require_count(id)?;
+        sys::make_snapshot(dir.as_fd(), staged.as_bytes(), snapshot.as_fd(), false).map_err(refused)?;
+        renameat_with(&self.volumes, name(id), &dir, &staged, RenameFlags::EXCHANGE)
+            .and_then(|()| fsync(&self.volumes))
+            .and_then(|()| fsync(&dir))
+            .map_err(refused)?;
+        self.discard(&dir, &staged)?;
+        self.trash.wake();
+        Ok(())
+    }
+
+    /// Makes a new volume from a snapshot of another one. They share the storage of what neither changes.
+    pub(super) fn make_clone(&self, source: VolumeId, view: ViewId, id: VolumeId) -> FsResult<()> {
+        let snapshot = root_in(&self.snapshots_of(source)?, view)?;
+        sys::make_snapshot(self.volumes.as_fd(), name(id).as_bytes(), snapshot.as_fd(), false)
+            .map_err(refused)
+    }
+
+    /// The directory with the snapshots of a volume. [`FsError::NotFound`] if the volume does not exist,
+    /// [`FsError::NotSupported`] if it can have none.
+    fn snapshots_of(&self, id: VolumeId) -> FsResult<OwnedFd> {
+        if !self.has_subvolumes || !is_subvolume(self.dir(id)?.as_fd()) {
+            return Err(FsError::NotSupported);
+        }
+        open_dir(self.snapshots.as_fd(), name(id)).map_err(refused)
+    }
+
+    /// Marks the saved usage of a volume as outdated, durably: the next open counts the files.
+    fn require_count(&self, id: VolumeId) -> FsResult<()> {
+        let usage_file = UsageFile::open(self.usage.as_fd(), &name(id))?;
+        match usage_file.read()?.filter(|record| record.is_clean) {
+            Some(record) => usage_file.write(&UsageRecord { is_clean: false, ..record }),
+            None => Ok(()),
+        }
+    }
+}
