@@ -25,8 +25,8 @@ use vfs::{
 use vfs_testing::UncheckedNode;
 use vfs_testing::conformance::capacity::{self, Charging, End, Fixture};
 
-const GROUNDS: [Ground; 5] =
-    [Ground::Tmpfs, Ground::Disk, Ground::Xfs, Ground::XfsProjects, Ground::Ext4Projects];
+const GROUNDS: [Ground; 6] =
+    [Ground::Tmpfs, Ground::Disk, Ground::Xfs, Ground::Btrfs, Ground::XfsProjects, Ground::Ext4Projects];
 const ID: VolumeId = VolumeId(0xfeed_f00d_dead_beef);
 const FILE: u64 = INODE_BYTES + NAME_BYTES;
 const CAPACITY: Capacity = Capacity { bytes: 64 << 20, files: 1000 };
@@ -156,10 +156,15 @@ fn run_until_killed(data: &Path, what: &str, step: (&str, i64)) {
 
 #[test]
 fn make_can_be_repeated_after_crash() {
-    for ground in [Ground::Disk, Ground::XfsProjects] {
+    for ground in [Ground::Disk, Ground::Btrfs, Ground::XfsProjects] {
         let Some(tree) = Tree::new(ground) else { continue };
-        let more: &[_] = if ground == Ground::XfsProjects { &STEPS_OF_A_PROJECT } else { &[] };
-        for &step in STEPS_OF_MAKE.iter().chain(more) {
+        let (first, more): (_, &[_]) = match ground {
+            Ground::XfsProjects => (0, &STEPS_OF_A_PROJECT),
+            // A subvolume in place of a directory.
+            Ground::Btrfs => (1, &STEPS_OF_A_PROJECT[..1]),
+            _ => (0, &[]),
+        };
+        for &step in STEPS_OF_MAKE[first..].iter().chain(more) {
             run_until_killed(&tree.path, "make", step);
             let volumes = open(&tree.path);
             volumes.make(ID, &root(), CAPACITY).unwrap();
@@ -179,7 +184,7 @@ fn make_can_be_repeated_after_crash() {
 
 #[test]
 fn remove_can_be_repeated_after_crash() {
-    for ground in [Ground::Disk, Ground::XfsProjects] {
+    for ground in [Ground::Disk, Ground::Btrfs, Ground::XfsProjects] {
         let Some(tree) = Tree::new(ground) else { continue };
         for step in STEPS_OF_REMOVE {
             drop(fill(&open(&tree.path)));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use vfs::sync::Mutex;
-use vfs::{Backend, Capacity, FsResult, FsStat, Provisioner, Root, Time, Usage, VolumeId};
+use vfs::{Backend, Capacity, FsError, FsResult, FsStat, Provisioner, Root, Time, Usage, ViewId, VolumeId};
 use vfs_testing::MemProvisioner;
 use vfs_testing::conformance::capacity::{self, Charging, End, Fixture};
 use vfs_testing::memfs::Clock;
@@ -22,6 +22,11 @@ enum Bug {
     RecountsWrongly,
     /// The declared root of an existing volume is ignored.
     KeepsOldRoot,
+    RevertsNothing,
+    /// A revert of an open volume is reported as done.
+    RevertsOpenVolumes,
+    /// A clone has the live files.
+    ClonesLiveFiles,
 }
 
 struct Mutant {
@@ -68,6 +73,35 @@ impl Provisioner for Mutant {
 
     fn remove(&self, id: VolumeId) -> FsResult<()> {
         if self.bug == Bug::RemovesNothing { Ok(()) } else { self.inner.remove(id) }
+    }
+
+    fn revert(&self, id: VolumeId, view: ViewId) -> FsResult<()> {
+        match self.bug {
+            Bug::RevertsNothing => self.inner.usage(id).map(drop),
+            Bug::RevertsOpenVolumes => self.inner.revert(id, view).or_else(|error| match error {
+                FsError::Locked => Ok(()),
+                error => Err(error),
+            }),
+            _ => self.inner.revert(id, view),
+        }
+    }
+
+    fn clone_volume(
+        &self,
+        source: VolumeId,
+        view: ViewId,
+        id: VolumeId,
+        root: &Root,
+        capacity: Capacity,
+    ) -> FsResult<()> {
+        let view = match self.inner.open(source) {
+            Ok(volume) if self.bug == Bug::ClonesLiveFiles => {
+                let live = ViewId(99);
+                volume.snapshots().map_or(Ok(()), |snapshots| snapshots.create(live)).map_or(view, |()| live)
+            }
+            _ => view,
+        };
+        self.inner.clone_volume(source, view, id, root, capacity)
     }
 
     fn list(&self) -> FsResult<Vec<VolumeId>> {
@@ -124,6 +158,10 @@ fn defects_are_noticed() {
         (Bug::RecountsWrongly, "counting/a_recount_finds_what_was_counted"),
         (Bug::RecountsWrongly, "verbs/all_is_there_after_an_end"),
         (Bug::KeepsOldRoot, "verbs/the_root_is_as_declared"),
+        (Bug::RevertsNothing, "snapshots/a_revert_brings_the_files_back"),
+        (Bug::RevertsNothing, "snapshots/all_is_there_after_an_end"),
+        (Bug::RevertsOpenVolumes, "snapshots/an_open_volume_is_not_reverted"),
+        (Bug::ClonesLiveFiles, "snapshots/a_clone_is_a_volume_of_its_own"),
     ] {
         let case = capacity::cases().into_iter().find(|case| case.name == by).expect("a case");
         assert!((case.run)(fixture(bug)).is_err(), "{bug:?} was not noticed by {by}");

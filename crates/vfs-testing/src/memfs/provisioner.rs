@@ -6,6 +6,7 @@ use std::sync::{Arc, MutexGuard};
 use vfs::backend::Backend;
 use vfs::backend::provisioner::{Capacity, Provisioner, Root, Usage};
 use vfs::error::{FsError, FsResult};
+use vfs::file_key::ViewId;
 use vfs::model::attrs::FsStat;
 use vfs::model::volume_id::VolumeId;
 use vfs::sync::Mutex;
@@ -70,6 +71,30 @@ impl Provisioner for MemProvisioner {
     fn remove(&self, id: VolumeId) -> FsResult<()> {
         self.lock().remove(&id);
         Ok(())
+    }
+
+    fn revert(&self, id: VolumeId, view: ViewId) -> FsResult<()> {
+        let volumes = self.lock();
+        let volume = volumes.get(&id).ok_or(FsError::NotFound)?;
+        if volume.is_in_use() { Err(FsError::Locked) } else { volume.revert(view) }
+    }
+
+    fn clone_volume(
+        &self,
+        source: VolumeId,
+        view: ViewId,
+        id: VolumeId,
+        root: &Root,
+        capacity: Capacity,
+    ) -> FsResult<()> {
+        let mut volumes = self.lock();
+        if !volumes.contains_key(&id) {
+            let copy = volumes.get(&source).ok_or(FsError::NotFound)?.clone_of(view)?;
+            volumes.insert(id, copy);
+        }
+        drop(volumes);
+        self.set_capacity(id, capacity)?;
+        self.set_root(id, root)
     }
 
     fn list(&self) -> FsResult<Vec<VolumeId>> {

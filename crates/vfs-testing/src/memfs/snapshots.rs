@@ -7,6 +7,34 @@ use vfs::backend::snapshots::{Pace, Progress, SnapshotUsage, Snapshots};
 use vfs::error::{FsError, FsResult};
 use vfs::file_key::ViewId;
 
+impl MemFs {
+    /// Replaces the live files with those of a snapshot.
+    pub(super) fn revert(&self, view: ViewId) -> FsResult<()> {
+        let snapshot = self.snapshot(view)?;
+        let mut live = self.0.lock();
+        *live = snapshot.0.lock().thawed(&live);
+        self.0.acls.lock().clone_from(&snapshot.0.acls.lock());
+        Ok(())
+    }
+
+    /// Makes a volume with the files of a snapshot.
+    pub(super) fn clone_of(&self, view: ViewId) -> FsResult<Self> {
+        let snapshot = self.snapshot(view)?;
+        let acls = snapshot.0.acls.lock().clone();
+        let store = snapshot.0.lock();
+        Ok(Self::from_store(self.0.clock.clone(), self.0.limits, store.thawed(&store), acls))
+    }
+
+    /// Whether a reference to the volume or to a file of it exists besides this one.
+    pub(super) fn is_in_use(&self) -> bool {
+        Arc::strong_count(&self.0) > 1
+    }
+
+    fn snapshot(&self, view: ViewId) -> FsResult<Self> {
+        self.0.snapshots.lock().get(&view).cloned().ok_or(FsError::NotFound)
+    }
+}
+
 impl Snapshots for MemFs {
     fn create(&self, view: ViewId) -> FsResult<()> {
         let mut snapshots = self.0.snapshots.lock();
@@ -26,8 +54,7 @@ impl Snapshots for MemFs {
     }
 
     fn open(&self, view: ViewId) -> FsResult<Arc<dyn Backend>> {
-        let found = self.0.snapshots.lock().get(&view).cloned().ok_or(FsError::NotFound)?;
-        Ok(Arc::new(found))
+        Ok(Arc::new(self.snapshot(view)?))
     }
 
     fn delete(&self, view: ViewId, pace: &mut Pace<'_>) -> FsResult<bool> {
@@ -37,6 +64,6 @@ impl Snapshots for MemFs {
     }
 
     fn usage(&self, view: ViewId) -> FsResult<SnapshotUsage> {
-        self.0.snapshots.lock().get(&view).map(|_| SnapshotUsage::default()).ok_or(FsError::NotFound)
+        self.snapshot(view).map(|_| SnapshotUsage::default())
     }
 }

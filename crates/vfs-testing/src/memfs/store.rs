@@ -632,6 +632,15 @@ impl Store {
         copy
     }
 
+    /// Returns the files of a snapshot as live ones, with the numbers of new files above those of `live`.
+    pub(super) fn thawed(&self, live: &Self) -> Self {
+        let mut copy = self.clone();
+        copy.inodes.values_mut().for_each(|inode| inode.is_frozen = false);
+        copy.sync_all();
+        let next_id = self.next_id.max(live.next_id);
+        Self { options: live.options, next_id, ..copy }
+    }
+
     fn check_free(&self, dir: u64, name: Name<'_>) -> FsResult<()> {
         if self.entries(dir)?.find(name).is_some() { Err(FsError::Exists) } else { Ok(()) }
     }

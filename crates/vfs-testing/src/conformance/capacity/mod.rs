@@ -3,6 +3,7 @@
 mod counting;
 mod ranges;
 mod rig;
+mod snapshots;
 mod verbs;
 
 pub use rig::{Again, BLOCK_BYTES, Case, Charging, End, Fixture};
@@ -11,7 +12,7 @@ use super::rig::Failure;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub fn cases() -> Vec<Case> {
-    [counting::CASES, ranges::CASES, verbs::CASES].concat()
+    [counting::CASES, ranges::CASES, snapshots::CASES, verbs::CASES].concat()
 }
 
 /// Runs every case on a fixture of its own.
