@@ -5,12 +5,11 @@
 
 mod fixture;
 
+use fixture::crash::{die_at, run_until_killed};
 use fixture::{AS_NOBODY, DIR, Ground, MODE, NOBODY, Tree, name, new_inode, run_again, run_inner};
 use posix::{Options, Volumes};
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -147,13 +146,6 @@ const STEPS_OF_A_PROJECT: [(&str, i64); 2] = [("ioctl", libc::SYS_ioctl), ("quot
 const STEPS_OF_REMOVE: [(&str, i64); 3] =
     [("renameat", libc::SYS_renameat), ("fsync", libc::SYS_fsync), ("unlinkat", libc::SYS_unlinkat)];
 
-fn run_until_killed(data: &Path, what: &str, step: (&str, i64)) {
-    let (step, call) = step;
-    let output = run_inner(data, &format!("{what} {call}"), &[]);
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.signal(), Some(libc::SIGSYS), "{what} does not come to {step}:\n{text}");
-}
-
 #[test]
 fn make_can_be_repeated_after_crash() {
     for ground in [Ground::Disk, Ground::Btrfs, Ground::XfsProjects] {
@@ -203,14 +195,6 @@ fn remove_can_be_repeated_after_crash() {
             assert_eq!(fs::read_dir(tree.path.join("trash")).unwrap().count(), 0, "{step:?}");
         }
     }
-}
-
-fn die_at(call: i64) {
-    let arch = std::env::consts::ARCH.try_into().expect("an architecture with seccomp");
-    let calls = [(call, Vec::new())].into();
-    let filter = SeccompFilter::new(calls, SeccompAction::Allow, SeccompAction::KillProcess, arch);
-    let program: BpfProgram = filter.expect("a filter").try_into().expect("a program");
-    seccompiler::apply_filter(&program).expect("seccomp");
 }
 
 #[test]
