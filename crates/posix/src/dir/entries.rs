@@ -10,6 +10,7 @@ use std::any::Any;
 use std::cell::Cell;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use vfs::{
     Attrs, AuthorizeLink, AuthorizeRemove, AuthorizeRename, Blocking, Change, CreatedEntry, EntryRef,
     FileType, FsError, FsResult, Lookup, Name, NodeRef,
@@ -115,6 +116,10 @@ impl Node {
         authorize(&before)?;
         let directory = self.as_dir()?;
         let file = self.as_same_tree(target)?;
+        if file.retained.load(Ordering::Acquire) {
+            // Only a snapshot has it.
+            return Err(FsError::Stale);
+        }
         if file.kind == FileType::Directory {
             // EPERM, as link(2) returns.
             return Err(FsError::NotOwner);

@@ -12,12 +12,17 @@ use crate::undo::{Label, Undo};
 use listing::Pages;
 use node::SnapshotNode;
 use rustix::fs::syncfs;
+use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use vfs::{
-    Backend, Blocking, Capabilities, FileKey, FsError, FsLimits, FsResult, FsStat, NodeRef, Pace,
+    Backend, Blocking, Capabilities, FileKey, FsError, FsLimits, FsResult, FsStat, NodeRef, Pace, Progress,
     RangeLimits, Time, ViewId,
 };
+
+/// A timer tick takes 10 ms at most.
+const TICK: Duration = Duration::from_millis(1);
+const TICKS_MAX: u32 = 20;
 
 /// The files of a volume at the time of a snapshot.
 pub(crate) struct SnapshotView {
@@ -91,10 +96,12 @@ impl Backend for OpenSnapshot {
 pub(crate) fn create(mount: &Mount, undo: &Undo, view: ViewId) -> FsResult<()> {
     // Most data is on disk before the label, so that the flush after it is short.
     syncfs(&mount.root).map_err(crate::error::refused)?;
-    undo.begin(view, now())?;
+    undo.begin(view)?;
     wait_for_changes(mount);
+    let born_until = undo.youngest(now(ClockId::Realtime));
+    wait_until_past(born_until);
     let synced = syncfs(&mount.root).map_err(crate::error::refused);
-    let done = synced.and_then(|()| undo.commit(view));
+    let done = synced.and_then(|()| undo.commit(view, born_until));
     if done.is_err() {
         undo.mark_deleted(view)?;
     }
@@ -110,10 +117,25 @@ fn wait_for_changes(mount: &Mount) {
 pub(crate) fn sweep(mount: &Mount, undo: &Undo, pace: &mut Pace<'_>) -> FsResult<bool> {
     // A change under way may still preserve something for a snapshot that was deleted just now.
     wait_for_changes(mount);
-    undo.sweep(mount.ledger(), pace)
+    let is_done = undo.sweep(mount.ledger(), pace)?;
+    if is_done {
+        let _ends_anyway = pace(Progress { done: 1, total: Some(1) });
+    }
+    Ok(is_done)
 }
 
-fn now() -> Time {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Time { seconds: i64::try_from(now.as_secs()).unwrap_or(i64::MAX), nanos: now.subsec_nanos() }
+fn now(clock: ClockId) -> Time {
+    let now = clock_gettime(clock);
+    Time { seconds: now.tv_sec, nanos: u32::try_from(now.tv_nsec).unwrap_or(0) }
+}
+
+/// Waits until files are born later than `born`: at least at the last timer tick, at most at the exact time. A clock that was set back may not
+/// get there: files are then taken for older ones, which only takes space.
+fn wait_until_past(born: Time) {
+    for _ in 0..TICKS_MAX {
+        if now(ClockId::RealtimeCoarse) > born {
+            break;
+        }
+        std::thread::sleep(TICK);
+    }
 }

@@ -37,7 +37,7 @@ impl SnapshotNode {
         Arc::new(Self::new(view, key))
     }
 
-    /// The first record, if the file has changed since the snapshot.
+    /// The first record, if the file has changed since the snapshot; [`FsError::Stale`] if it is younger.
     fn first_record(&self) -> FsResult<Option<&(Record, RecordMeta)>> {
         if let Some(first) = self.first.get() {
             return Ok(Some(first));
@@ -46,6 +46,9 @@ impl SnapshotNode {
             return Ok(None);
         };
         let meta = record.meta()?;
+        if !self.view.label.has(meta.attrs.born) {
+            return Err(FsError::Stale);
+        }
         Ok(Some(self.first.get_or_init(|| (record, meta))))
     }
 
@@ -63,10 +66,12 @@ impl SnapshotNode {
         }
     }
 
-    /// The live file; [`FsError::Stale`] if it is younger than the snapshot.
+    /// The live file; [`FsError::Stale`] if the snapshot does not have it.
     fn live(&self) -> FsResult<Arc<LiveNode>> {
         let live = self.view.mount.node(&self.key, Blocking::Allowed)?;
-        if self.view.label.has(live.birth_time) { Ok(live) } else { Err(FsError::Stale) }
+        // One without a name that is still open was removed before: otherwise it has a record.
+        let is_there = self.view.label.has(live.birth_time) && live.stat()?.st_nlink > 0;
+        if is_there { Ok(live) } else { Err(FsError::Stale) }
     }
 
     fn attrs_now(&self) -> FsResult<Attrs> {
@@ -304,14 +309,14 @@ fn recorded_acl(record: &Record, is_default: bool) -> FsResult<Option<PosixAcl>>
     }
 }
 
-/// Holes of the live file may have been filled since, so all is data.
+/// Holes that were filled since count as data.
 impl Ranges for SnapshotNode {
     fn seek(&self, offset: u64, what: Seek) -> FsResult<Option<u64>> {
         let size = self.regular_size()?;
-        match what {
-            _ if offset >= size => Err(FsError::NoDevice),
-            Seek::Data => Ok(Some(offset)),
-            Seek::Hole => Ok(Some(size)),
+        if offset >= size {
+            Err(FsError::NoDevice)
+        } else {
+            read::seek(&self.view, &self.key, size, offset, what)
         }
     }
 

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
-use vfs::{Blocking, FileKey, FsError, FsResult, ViewId};
+use vfs::{Blocking, FileKey, FsError, FsResult, Seek, ViewId};
 
 /// A record that is made while a piece is read is found at once, so hardly any piece is read twice.
 const TRIES: u32 = 1000;
@@ -63,6 +63,51 @@ fn read_piece(
         into.truncate(start);
     }
     Err(FsError::Io)
+}
+
+/// Implements [`vfs::Ranges::seek`] for a file of `size` bytes.
+pub(super) fn seek(
+    view: &SnapshotView,
+    key: &FileKey,
+    size: u64,
+    offset: u64,
+    what: Seek,
+) -> FsResult<Option<u64>> {
+    let mut at = offset;
+    while at < size {
+        let records = view.undo.records_from(key, view.label.view)?;
+        let (source, piece) = source_of(&records, &(at..size))?;
+        // A record has data alone. Of the file, what changes meanwhile is preserved, and counts as data.
+        let found = match (source, what) {
+            (Some(_), Seek::Data) => Some(at),
+            (Some(_), Seek::Hole) => None,
+            (None, _) => seek_live(view, key, at, what)?.filter(|found| *found < piece.end),
+        };
+        match found {
+            Some(found) => return Ok(Some(found)),
+            None => at = piece.end,
+        }
+    }
+    Ok(match what {
+        Seek::Data => None,
+        Seek::Hole => Some(size),
+    })
+}
+
+/// The first data or hole of the file itself; `None` if there is none before its end.
+fn seek_live(view: &SnapshotView, key: &FileKey, at: u64, what: Seek) -> FsResult<Option<u64>> {
+    let seek = |file: BorrowedFd<'_>| match what {
+        Seek::Data => data_from(file, at),
+        Seek::Hole => hole_from(file, at).map(Some),
+    };
+    match view.mount.node(key, Blocking::Allowed) {
+        Ok(live) => seek(live.open(Rights::Read)?.as_fd()),
+        Err(FsError::Stale) => match view.undo.open_retained(key)? {
+            Some(file) => seek(file.as_fd()),
+            None => Err(FsError::Stale),
+        },
+        Err(error) => Err(error),
+    }
 }
 
 /// The first record that has the beginning of a range, and how far it goes; `None` for the file itself.

@@ -12,7 +12,7 @@ use vfs::{FsError, FsResult, Span};
 
 const ZEROS: &str = "zeros";
 /// Zeros to share, in units.
-const ZERO_UNITS: u64 = 256;
+const ZERO_UNITS: u64 = 32;
 const COPY_BYTES: usize = 128 << 10;
 
 /// Opens the file of zeros, or makes it.

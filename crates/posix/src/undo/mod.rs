@@ -177,16 +177,21 @@ impl Undo {
 
     /// Publishes a new label for all changes that begin from now on. [`Undo::commit`] must follow when all others have
     /// ended, or [`Undo::mark_deleted`].
-    pub(crate) fn begin(&self, view: ViewId, now: Time) -> FsResult<()> {
+    pub(crate) fn begin(&self, view: ViewId) -> FsResult<()> {
         let mut state = self.state.lock();
-        state.begin(self.dir.as_fd(), view, now)?;
+        state.begin(self.dir.as_fd(), view)?;
         self.label.store(view.0, Ordering::SeqCst);
         Ok(())
     }
 
-    /// Makes the new snapshot complete, durably.
-    pub(crate) fn commit(&self, view: ViewId) -> FsResult<()> {
-        self.state.lock().commit(self.dir.as_fd(), view)
+    /// The birth of the youngest file that a new snapshot can have, `now`, after the changes under way have ended.
+    pub(crate) fn youngest(&self, now: Time) -> Time {
+        self.state.lock().youngest(now)
+    }
+
+    /// Makes the new snapshot complete, durably. No file that it has was born after `born_until`.
+    pub(crate) fn commit(&self, view: ViewId, born_until: Time) -> FsResult<()> {
+        self.state.lock().commit(self.dir.as_fd(), view, born_until)
     }
 
     /// Deletes a snapshot, durably. Its records stay until they are swept.

@@ -147,7 +147,7 @@ impl State {
     }
 
     /// [`FsError::Exists`] if the number is in use, [`FsError::Invalid`] unless it is above all others.
-    pub(super) fn begin(&mut self, dir: BorrowedFd<'_>, view: ViewId, now: Time) -> FsResult<()> {
+    pub(super) fn begin(&mut self, dir: BorrowedFd<'_>, view: ViewId) -> FsResult<()> {
         if self.snapshots.contains_key(&view) {
             return Err(FsError::Exists);
         }
@@ -155,18 +155,22 @@ impl State {
         if !is_next || view == ViewId::LIVE || view > ViewId::MAX {
             return Err(FsError::Invalid);
         }
-        // With the clock set back, files may be born "before" the ones that exist.
-        let born_until = now.max(self.youngest.unwrap_or(self.born));
+        // Until the changes under way have ended, every file may be in the snapshot.
+        let born_until = Time { seconds: i64::MAX, nanos: 0 };
         self.change(dir, |state| {
             state.snapshots.insert(view, Entry { born_until, phase: Phase::Creating });
         })
     }
 
-    pub(super) fn commit(&mut self, dir: BorrowedFd<'_>, view: ViewId) -> FsResult<()> {
+    /// The birth of the youngest file that a snapshot can have, when the changes under way at its beginning have ended.
+    /// `now` is a time after that, which counts if this process has seen no birth.
+    pub(super) fn youngest(&self, now: Time) -> Time {
+        self.youngest.unwrap_or_else(|| self.born.max(now))
+    }
+
+    pub(super) fn commit(&mut self, dir: BorrowedFd<'_>, view: ViewId, born_until: Time) -> FsResult<()> {
         self.change(dir, |state| {
-            if let Some(entry) = state.snapshots.get_mut(&view) {
-                entry.phase = Phase::Ready;
-            }
+            state.snapshots.insert(view, Entry { born_until, phase: Phase::Ready });
         })
     }
 
@@ -230,12 +234,12 @@ mod tests {
         let dir = crate::volumes::tree::open_root(dir.path()).unwrap();
         let mut state = State::read(dir.as_fd()).unwrap();
         assert_eq!(state, State::default());
-        state.begin(dir.as_fd(), ViewId(3), at(10)).unwrap();
+        state.begin(dir.as_fd(), ViewId(3)).unwrap();
         assert_eq!((state.ready(), state.latest().map(|label| label.view)), (vec![], Some(ViewId(3))));
-        state.commit(dir.as_fd(), ViewId(3)).unwrap();
-        state.begin(dir.as_fd(), ViewId(5), at(20)).unwrap();
-        assert_eq!(state.begin(dir.as_fd(), ViewId(5), at(30)), Err(FsError::Exists));
-        assert_eq!(state.begin(dir.as_fd(), ViewId(4), at(30)), Err(FsError::Invalid));
+        state.commit(dir.as_fd(), ViewId(3), at(10)).unwrap();
+        state.begin(dir.as_fd(), ViewId(5)).unwrap();
+        assert_eq!(state.begin(dir.as_fd(), ViewId(5)), Err(FsError::Exists));
+        assert_eq!(state.begin(dir.as_fd(), ViewId(4)), Err(FsError::Invalid));
         let mut again = State::read(dir.as_fd()).unwrap();
         assert_eq!((again.ready(), again.deleted()), (vec![ViewId(3)], vec![ViewId(5)]));
         // Changes stay under the latest label, for the earlier snapshot.
@@ -251,12 +255,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let dir = crate::volumes::tree::open_root(dir.path()).unwrap();
         let mut state = State::default();
+        assert_eq!(state.youngest(at(100)), at(100));
         state.note_birth(dir.as_fd(), at(9000)).unwrap();
-        state.begin(dir.as_fd(), ViewId(1), at(100)).unwrap();
-        assert!(state.latest().unwrap().has(Some(at(9000))));
-        // The next process knows a bound alone.
-        let mut again = State::read(dir.as_fd()).unwrap();
-        again.begin(dir.as_fd(), ViewId(2), at(200)).unwrap();
-        assert!(again.latest().unwrap().has(Some(at(9000))));
+        state.note_birth(dir.as_fd(), at(50)).unwrap();
+        assert_eq!(state.youngest(at(100)), at(9000));
+        // The next process knows a bound alone, or the birth itself after an orderly end.
+        let bound = State::read(dir.as_fd()).unwrap().youngest(at(200));
+        assert_eq!(bound, Time { seconds: 9000 + AHEAD_SECONDS, nanos: 7 });
+        state.seal(dir.as_fd()).unwrap();
+        assert_eq!(State::read(dir.as_fd()).unwrap().youngest(at(200)), at(9000));
     }
 }

