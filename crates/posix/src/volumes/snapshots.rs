@@ -25,6 +25,8 @@ use vfs::{Backend, FsError, FsResult, ViewId};
 const DELETED: &str = ".deleted";
 /// The suffix of a copy of a snapshot that takes the place of the volume, or of the volume that it has replaced.
 const REVERT: &str = ".revert";
+/// Flushes before a snapshot.
+const FLUSHES: u32 = 3;
 /// Calls of `pace` for files are this far apart.
 const PACE_FILES: u64 = 64;
 
@@ -108,8 +110,10 @@ impl Snapshots for Store {
         if statat(&snapshots.dir, &name, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
             return Err(FsError::Exists);
         }
-        // Most data is on the disk before changes have to wait for the rest.
-        syncfs(&self.mount.root).map_err(refused)?;
+        // The kernel writes all data of the volume while changes wait. Each flush leaves less for it.
+        for _ in 0..FLUSHES {
+            syncfs(&self.mount.root).map_err(refused)?;
+        }
         let stopped = self.mount.stop_changes();
         let made = sys::make_snapshot(snapshots.dir.as_fd(), name.as_bytes(), self.mount.root.as_fd(), true);
         drop(stopped);
