@@ -4,15 +4,16 @@
 mod fixture;
 
 use fixture::{AS_NOBODY, DIR, GROUNDS, Ground, MODE, Tree, new_inode, run, run_again};
-use posix::{Options, Store};
+use posix::{Options, Store, Volumes};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 use vfs::{
-    Access, Backend, Blocking, Caller, Disposition, Durability, Export, ExportRule, File, FileKey, FsError,
-    PendingSync, SetAttrs, Stability, Volume, VolumeId,
+    Access, Backend, Blocking, Caller, Capacity, Disposition, Durability, Export, ExportRule, File, FileKey,
+    FsError, PendingSync, Provisioner, Root, SetAttrs, Snapshot, Stability, Time, ViewId, Volume, VolumeId,
 };
 
 const HIDDEN: &str = ".plimsoll-streams";
@@ -23,7 +24,16 @@ fn caller() -> Caller {
 }
 
 fn start(path: &Path) -> File {
-    let store = Store::open(path, Options::default()).expect("a store");
+    export(Store::open(path, Options::default()).expect("a store"))
+}
+
+fn serve(volumes: &Volumes, id: VolumeId) -> File {
+    let store = volumes.open(id).expect("a volume");
+    assert!(volumes.wait_for_counts(Duration::from_secs(600)));
+    export(store)
+}
+
+fn export(store: Arc<dyn Backend>) -> File {
     let volume = Arc::new(Volume::new(VolumeId(1), "v", store, Durability::Sync, 1));
     Arc::new(Export::new("/v", volume, vec![ExportRule::everybody()])).root()
 }
@@ -40,7 +50,10 @@ fn find(root: &File, name: &[u8]) -> File {
 
 fn put(file: &File, name: &[u8], data: &[u8]) -> Result<(), FsError> {
     let mut pending = PendingSync::default();
-    let stream = file.make_stream(&caller(), name, &mut pending)?;
+    let stream = match file.make_stream(&caller(), name, &mut pending) {
+        Err(FsError::Exists) => file.find_stream(name)?,
+        made => made?,
+    };
     let caller = caller();
     let (opened, _) = stream.open(&caller, Access::WRITE, Blocking::Allowed)?;
     opened.write(0, data, Stability::File, &mut pending)?;
@@ -157,6 +170,44 @@ fn streams_of_restored_snapshot_are_not_swept() {
     let root = start(&volume);
     while !root.volume().sweep_streams().unwrap() {}
     assert_eq!(hidden(&volume), 1);
+}
+
+/// A file has the same key in a snapshot, after a revert and in a clone, so its streams are found there.
+#[test]
+fn streams_go_with_snapshot_revert_and_clone() {
+    let Some(tree) = Tree::new(Ground::Btrfs) else { return };
+    let (id, clone, view) = (VolumeId(1), VolumeId(2), ViewId(1));
+    let own = new_inode(0o755);
+    let (owner, capacity) =
+        (Root { mode: own.mode, uid: own.uid, gid: own.gid }, Capacity { bytes: 1 << 40, files: 1000 });
+    let volumes = Volumes::open(&tree.path, Options::default()).unwrap();
+    volumes.make(id, &owner, capacity).unwrap();
+    let root = serve(&volumes, id);
+    let file = make(&root, b"file");
+    put(&file, b"s", b"one").unwrap();
+    volumes.open(id).unwrap().snapshots().unwrap().create(view).unwrap();
+    let created = Time { seconds: 1, nanos: 0 };
+    root.volume().set_snapshots(vec![Snapshot { view, name: "first".into(), created }]);
+    put(&file, b"s", b"two").unwrap();
+    put(&file, b"later", b"later").unwrap();
+    let key = file.key();
+    assert_eq!(get(&find(&find(&find(&root, b".snapshot"), b"first"), b"file"), b"s"), b"one");
+    drop((root, file));
+    volumes.revert(id, view).unwrap();
+    volumes.clone_volume(id, view, clone, &owner, capacity).unwrap();
+    for volume in [id, clone] {
+        let root = serve(&volumes, volume);
+        while !root.volume().sweep_streams().unwrap() {}
+        let file = find(&root, b"file");
+        assert_eq!((file.key(), get(&file, b"s")), (key, b"one".to_vec()));
+        assert!(file.find_stream(b"later").is_err());
+        put(&file, b"s", b"other").unwrap();
+        root.remove(&caller(), b"file", &mut PendingSync::default()).unwrap();
+        assert_eq!(hidden(&tree.path.join(format!("volumes/{:016x}", volume.0))), 0);
+    }
+    drop(volumes);
+    // Nothing holds the snapshot, and with it the data directory.
+    Volumes::open(&tree.path, Options::default()).unwrap();
 }
 
 #[test]

@@ -155,7 +155,7 @@ impl StreamTree {
 
     /// Returns the root of the hidden tree below `of`, if it exists. [`FsError::NotSupported`] if another program has made an
     /// object of that name.
-    fn root(&self, of: &NodeRef) -> FsResult<Option<NodeRef>> {
+    pub(super) fn root(&self, of: &NodeRef) -> FsResult<Option<NodeRef>> {
         if self.is_missing.load(Ordering::Acquire) {
             return Ok(None);
         }
@@ -256,7 +256,7 @@ impl Volume {
             ViewId::LIVE => self.stream_tree()?,
             // It has no file that could have streams.
             ViewId::DIRECTORY => None,
-            view => self.with_streams_of_view(view, StreamTree::root)?,
+            view => self.stream_tree_of_view(view)?,
         };
         let Some(tree) = tree else { return Ok(None) };
         match tree.lookup(Name::new(dir_name(key).as_bytes())?, Blocking::Allowed) {

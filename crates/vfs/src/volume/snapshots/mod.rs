@@ -117,10 +117,6 @@ impl Frozen {
         Ok(FrozenNode::node_ref(self, inner, key.view()))
     }
 
-    fn root(self: &Arc<Self>) -> NodeRef {
-        FrozenNode::node_ref(self, self.backend.root(), self.view)
-    }
-
     /// [`FsError::Stale`] once the snapshot is deleted.
     #[inline]
     fn check(&self) -> FsResult<()> {
@@ -263,13 +259,11 @@ impl Volume {
         self.snapshots.node(key, blocking)
     }
 
-    /// The streams of a snapshot, and its root.
-    pub(super) fn with_streams_of_view<T>(
-        &self,
-        view: ViewId,
-        ask: impl FnOnce(&StreamTree, &NodeRef) -> FsResult<T>,
-    ) -> FsResult<T> {
+    /// The root of the hidden tree of streams in a snapshot, if it exists.
+    pub(super) fn stream_tree_of_view(&self, view: ViewId) -> FsResult<Option<NodeRef>> {
         let frozen = self.snapshots.frozen(view.snapshot(), Blocking::Allowed)?;
-        ask(&frozen.streams, &frozen.root())
+        // The tree of the storage: one of the snapshot would refer to the snapshot, and keep it open for ever.
+        let tree = frozen.streams.root(&frozen.backend.root())?;
+        Ok(tree.map(|tree| FrozenNode::node_ref(&frozen, tree, frozen.view)))
     }
 }
