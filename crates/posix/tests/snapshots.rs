@@ -13,7 +13,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use vfs::backend::KEEP_SET_ID;
-use vfs::{Backend, Blocking, Capacity, FsError, NodeRef, Provisioner, Root, Snapshots, ViewId, VolumeId};
+use vfs::{
+    Backend, Blocking, Capacity, FsError, NodeRef, Provisioner, Root, Snapshots, Span, ViewId, VolumeId,
+};
 use vfs_testing::UncheckedNode;
 use vfs_testing::conformance::{Fixture, Lack};
 
@@ -202,6 +204,86 @@ fn removed_volume_holds_no_space() {
     wait_until("the space of a removed volume is not free", || free() > before - BYTES / 8);
     assert_eq!(names_in(&tree.path.join("trash")), [""; 0]);
     assert_eq!(names_in(&tree.path.join("snapshots")), [""; 0]);
+}
+
+#[test]
+fn file_of_snapshot_is_copied_and_cloned_back() {
+    let Some(tree) = Tree::new(Ground::Btrfs) else { return };
+    let volumes = open(&tree.path);
+    let volume = opened(&volumes);
+    let lost = file(&volume, "file", &[7; 100_000]);
+    of(&volume).create(ViewId(1)).unwrap();
+    lost.write(0, &[8; 100_000], KEEP_SET_ID).unwrap();
+    let snapshot = of(&volume).open(ViewId(1)).unwrap();
+    let source = snapshot.node(&lost.key(), Blocking::Allowed).unwrap();
+    let ranges = source.ranges().unwrap();
+    let [copied, cloned] = ["copied", "cloned"].map(|text| file(&volume, text, b""));
+    let span = Span { source: 0, target: 0, len: 100_000 };
+    assert_eq!(ranges.copy_to(&copied, &span, KEEP_SET_ID).unwrap().0, 100_000);
+    assert!(ranges.shares_storage(&cloned) && ranges.shares_storage(&lost));
+    ranges.clone_to(&cloned, &span, KEEP_SET_ID).unwrap();
+    ranges.clone_to(&lost, &span, KEEP_SET_ID).unwrap();
+    for node in [&copied, &cloned, &lost] {
+        assert!(node.read_vec(0, 200_000, Blocking::Allowed).unwrap() == [7; 100_000]);
+    }
+    // Changes of the snapshot are refused even here.
+    assert_eq!(source.write(0, b"x", KEEP_SET_ID).err(), Some(FsError::ReadOnly));
+    assert_eq!(snapshot.root().remove_unchecked(name("file")).err(), Some(FsError::ReadOnly));
+}
+
+/// Reading a snapshot changes nothing in it, not even a time of access.
+#[test]
+fn reads_leave_no_mark_in_snapshot() {
+    let Some(tree) = Tree::new(Ground::Btrfs) else { return };
+    assert!(run(Command::new("mount").args(["-o", "remount,strictatime"]).arg(&tree.path)));
+    let volumes = open(&tree.path);
+    let volume = opened(&volumes);
+    let live = file(&volume, "file", b"contents");
+    let times = vfs::SetAttrs {
+        accessed: Some(vfs::SetTime::To(vfs::Time { seconds: 77, nanos: 0 })),
+        ..vfs::SetAttrs::default()
+    };
+    live.set_attrs(&times).unwrap();
+    of(&volume).create(ViewId(1)).unwrap();
+    let snapshot = of(&volume).open(ViewId(1)).unwrap();
+    let seen = snapshot.node(&live.key(), Blocking::Allowed).unwrap();
+    let before = seen.attrs(Blocking::Allowed).unwrap();
+    assert_eq!(before.accessed.seconds, 77);
+    assert_eq!(seen.read_vec(0, 9, Blocking::Allowed), Ok(b"contents".to_vec()));
+    snapshot.root().read_dir(0, true, &mut |_| ControlFlow::Continue(())).unwrap();
+    assert_eq!(seen.attrs(Blocking::Allowed), Ok(before));
+    // Changes of the live file do not raise the counter of the one in the snapshot.
+    live.write(0, b"other", KEEP_SET_ID).unwrap();
+    live.write(0, b"again", KEEP_SET_ID).unwrap();
+    assert_eq!(seen.attrs(Blocking::Allowed), Ok(before));
+    drop((seen, snapshot));
+    let snapshot = of(&volume).open(ViewId(1)).unwrap();
+    let seen = snapshot.node(&live.key(), Blocking::Allowed).unwrap();
+    assert_eq!(seen.attrs(Blocking::Allowed), Ok(before));
+}
+
+/// Names that look like those of snapshots, and other programs' files, stay.
+#[test]
+fn start_deletes_only_remainders() {
+    let Some(tree) = Tree::new(Ground::Btrfs) else { return };
+    prepare(&tree.path);
+    let dir = snapshots_path(&tree.path);
+    fs::create_dir(dir.join("precious.deleted")).unwrap();
+    // Not a subvolume, but a name of ours.
+    fs::create_dir(dir.join("0000000000000009.revert")).unwrap();
+    fs::create_dir(dir.join("0000000000000008")).unwrap();
+    fs::create_dir(tree.path.join("snapshots/0000000000000077")).unwrap();
+    let volumes = open(&tree.path);
+    assert!(volumes.wait_for_trash(WAIT_MAX));
+    let left = [SNAPSHOT[0], SNAPSHOT[1], "0000000000000008", "precious.deleted"];
+    assert_eq!(names_in(&dir), left);
+    assert_eq!(names_in(&tree.path.join("snapshots")), ["000000000000beef"]);
+    let volume = opened(&volumes);
+    assert_eq!(of(&volume).open(ViewId(8)).err(), Some(FsError::NotFound));
+    assert_eq!(of(&volume).list(), Ok([1, 2].map(ViewId).to_vec()));
+    volumes.remove(ID).unwrap();
+    assert!(volumes.wait_for_trash(WAIT_MAX));
+    assert_eq!(names_in(&tree.path.join("trash")), [""; 0]);
 }
 
 #[test]

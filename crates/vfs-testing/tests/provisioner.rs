@@ -104,6 +104,10 @@ impl Provisioner for Mutant {
         self.inner.clone_volume(source, view, id, root, capacity)
     }
 
+    fn snapshot_bytes(&self, id: VolumeId) -> FsResult<Option<u64>> {
+        self.inner.snapshot_bytes(id)
+    }
+
     fn list(&self) -> FsResult<Vec<VolumeId>> {
         self.inner.list()
     }

@@ -28,7 +28,7 @@ use crate::fs_type::{file_system_stat, is_btrfs};
 use crate::node::mount::options::Options;
 use recount::Recounter;
 use reserve::Reserve;
-use rustix::fs::{AtFlags, fsync, statat, unlinkat};
+use rustix::fs::{AtFlags, fstat, fsync, statat, unlinkat};
 use rustix::io::Errno;
 use snapshots::SnapshotDir;
 use std::collections::HashMap;
@@ -107,7 +107,8 @@ impl Volumes {
         let [volumes, usage, trash, snapshots] =
             [VOLUMES, USAGE, TRASH, SNAPSHOTS].map(|name| make_private(&data_dir, name));
         let (volumes, usage, trash, snapshots) = (volumes?, usage?, trash?, snapshots?);
-        let has_subvolumes = is_btrfs(data_dir.as_fd());
+        let is_one = fstat(&snapshots)?.st_dev == fstat(&volumes)?.st_dev;
+        let has_subvolumes = is_one && is_btrfs(data_dir.as_fd());
         fsync(&data_dir)?;
         let dir_lock = DirLock::new(reopen(&volumes)?)?;
         let counter = Recounter::new(reopen(&snapshots)?);
@@ -454,6 +455,10 @@ impl Provisioner for Volumes {
         self.apply_root_attrs(&slot, id, root)?;
         fsync(&self.volumes).map_err(refused)?;
         self.set_limit(&slot, id, false, capacity)
+    }
+
+    fn snapshot_bytes(&self, id: VolumeId) -> FsResult<Option<u64>> {
+        self.bytes_of_snapshots(id)
     }
 
     fn list(&self) -> FsResult<Vec<VolumeId>> {

@@ -60,7 +60,9 @@ impl SnapshotDir {
     }
 
     fn list(&self) -> FsResult<Vec<ViewId>> {
-        let mut views: Vec<_> = tree::entries(&self.dir)?.iter().filter_map(|name| view_of(name)).collect();
+        let names = tree::entries(&self.dir)?;
+        let views = names.iter().filter_map(|name| view_of(name));
+        let mut views: Vec<_> = views.filter(|&view| self.root(view).is_ok()).collect();
         views.sort_unstable();
         Ok(views)
     }
@@ -91,7 +93,11 @@ fn view_of(text: &CStr) -> Option<ViewId> {
 
 /// Whether an entry beside the snapshots is the rest of an interrupted deletion or revert.
 pub(crate) fn is_remainder(text: &CStr) -> bool {
-    text.to_str().is_ok_and(|text| text.ends_with(DELETED) || text.ends_with(REVERT))
+    let Ok(text) = text.to_str() else { return false };
+    [DELETED, REVERT]
+        .iter()
+        .filter_map(|suffix| CString::new(text.strip_suffix(suffix)?).ok())
+        .any(|name| view_of(&name).is_some())
 }
 
 impl Store {
@@ -190,6 +196,6 @@ mod tests {
             assert_eq!(view_of(other), None, "{other:?}");
         }
         assert!(is_remainder(c"0000000000000007.deleted") && is_remainder(c"0000000000000007.revert"));
-        assert!(!is_remainder(c"0000000000000007"));
+        assert!(!is_remainder(c"0000000000000007") && !is_remainder(c"precious.deleted"));
     }
 }

@@ -51,7 +51,11 @@ impl Volumes {
             }
             let dir = open_dir(self.snapshots.as_fd(), name(id)).map_err(refused)?;
             for remainder in entries(&dir)?.iter().filter(|name| is_remainder(name)) {
-                self.discard(&dir, &remainder.to_string_lossy())?;
+                // It takes space, but no operation depends on its absence.
+                if let Err(error) = self.discard(&dir, &remainder.to_string_lossy()) {
+                    let (volume, entry) = (name(id), remainder.to_string_lossy());
+                    tracing::error!(volume, %entry, %error, "cannot delete the rest of a snapshot");
+                }
             }
         }
         self.trash.wake();
@@ -63,7 +67,12 @@ impl Volumes {
         match open_dir(dir.as_fd(), name) {
             Err(Errno::NOENT) => return Ok(false),
             // A read-only directory cannot move to another parent.
-            opened => sys::clear_read_only(opened.map_err(refused)?.as_fd()).map_err(refused)?,
+            opened => {
+                let root = opened.map_err(refused)?;
+                if is_subvolume(root.as_fd()) {
+                    sys::clear_read_only(root.as_fd()).map_err(refused)?;
+                }
+            }
         }
         self.trash.take(dir, name)
     }
@@ -92,6 +101,19 @@ impl Volumes {
         let snapshot = root_in(&self.snapshots_of(source)?, view)?;
         sys::make_snapshot(self.volumes.as_fd(), name(id).as_bytes(), snapshot.as_fd(), false)
             .map_err(refused)
+    }
+
+    /// The bytes that the snapshots of a volume hold. Only quota groups tell a part of it: they count whole extents, so
+    /// an overwritten file without any snapshot would seem to have some.
+    pub(super) fn bytes_of_snapshots(&self, id: VolumeId) -> FsResult<Option<u64>> {
+        let has_none = match self.snapshots_of(id) {
+            Ok(dir) => entries(&dir)?.is_empty(),
+            Err(FsError::NotSupported) => true,
+            // None was ever opened, so none was made.
+            Err(FsError::NotFound) => self.dir(id).map(|_| true)?,
+            Err(error) => return Err(error),
+        };
+        Ok(has_none.then_some(0))
     }
 
     /// The directory with the snapshots of a volume. [`FsError::NotFound`] if the volume does not exist,

@@ -19,6 +19,9 @@ impl Volumes {
     /// Where a volume has its undo store; `None` if its storage can make no snapshots.
     pub(super) fn undo_place(&self, id: VolumeId) -> FsResult<Option<UndoPlace>> {
         let stat = fstat(&self.snapshots).map_err(refused)?;
+        if fstat(&self.volumes).map_err(refused)?.st_dev != stat.st_dev {
+            return Ok(None);
+        }
         let fs_type = FsType::of(&self.snapshots, &stat)?;
         let method =
             match (fs_type.is_ordered && clone_bytes(&self.snapshots).is_some(), self.options.copy_snapshots)

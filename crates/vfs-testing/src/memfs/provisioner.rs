@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard};
 use vfs::backend::Backend;
 use vfs::backend::provisioner::{Capacity, Provisioner, Root, Usage};
+use vfs::backend::snapshots::Snapshots;
 use vfs::error::{FsError, FsResult};
 use vfs::file_key::ViewId;
 use vfs::model::attrs::FsStat;
@@ -95,6 +96,10 @@ impl Provisioner for MemProvisioner {
         drop(volumes);
         self.set_capacity(id, capacity)?;
         self.set_root(id, root)
+    }
+
+    fn snapshot_bytes(&self, id: VolumeId) -> FsResult<Option<u64>> {
+        Ok(Snapshots::list(&self.volume(id)?)?.is_empty().then_some(0))
     }
 
     fn list(&self) -> FsResult<Vec<VolumeId>> {

@@ -223,7 +223,10 @@ impl Mount {
     }
 
     pub(crate) fn is_same_file_system(&self, other: &Self) -> bool {
-        self.root_id.0 == other.root_id.0
+        let in_subvolume = |mount: &Self| matches!(mount.key_source, KeySource::Subvolume(_));
+        // Subvolumes of one Btrfs show different devices, but share blocks.
+        let share = in_subvolume(self) && in_subvolume(other) && self.mount_id == other.mount_id;
+        self.root_id.0 == other.root_id.0 || share
     }
 
     pub(crate) fn node(self: &Arc<Self>, key: &FileKey, blocking: Blocking) -> FsResult<Arc<Node>> {

@@ -199,10 +199,14 @@ fn they_go_with_their_volume(fixture: Fixture) -> Outcome {
         if volume(&fixture)?.is_none() {
             return Ok(());
         }
+        // The storage may not know how much they hold.
+        fixture.provisioner.snapshot_bytes(ID)?;
         fixture.provisioner.remove(ID)?;
         eq("volumes", fixture.provisioner.list()?, Vec::new())?;
+        refused("their bytes", fixture.provisioner.snapshot_bytes(ID), &[FsError::NotFound])?;
         let volume = fixture.volume(8 * MIB, 100)?;
         eq("snapshots", of(&volume)?.list()?, Vec::new())?;
+        eq("bytes of no snapshot", fixture.provisioner.snapshot_bytes(ID)?, Some(0))?;
         refused("a snapshot", of(&volume)?.open(ViewId(1)).map(drop), &[FsError::NotFound])?;
         drop(volume);
         fixture.provisioner.remove(ID)?;
