@@ -134,6 +134,9 @@ fn keys_of_a_snapshot_lead_back_to_its_files() {
     assert_eq!(rig.export.file(&top.key(), ALLOWED).unwrap().key(), top.key());
     let entry = rig.lookup(".snapshot/one").unwrap().file;
     assert!(entry.key().view().is_entry());
+    let listed = entry.entry_id(&entry.attrs(ALLOWED).unwrap());
+    assert!(listed.is_some() && listed != Some(rig.root.attrs(ALLOWED).unwrap().file_id));
+    assert_eq!(top.entry_id(&top.attrs(ALLOWED).unwrap()), None);
     assert_eq!(rig.export.file(&entry.key(), ALLOWED).unwrap().key(), entry.key());
     for missing in [ViewId(2), ViewId::MAX, ViewId(2).entry()] {
         assert_eq!(rig.export.file(&file.key().in_view(missing), ALLOWED).err(), Some(FsError::Stale));
@@ -202,6 +205,11 @@ fn nothing_in_a_snapshot_changes() {
     assert_eq!(seen.make_stream(user, b"t", &mut pending).err(), Some(read_only));
     assert_eq!(seen.remove_streams(user, &mut pending).err(), Some(read_only));
     assert_eq!(seen.authorize_deny(user, Rights::WRITE, ALLOWED).err(), Some(read_only));
+    let committed = seen.authorize_write(user).and_then(|opened| opened.commit());
+    assert_eq!(committed.err(), Some(read_only));
+    let (source, _) = file.authorize_read(user, ALLOWED).unwrap();
+    assert_eq!(source.reaches(&seen.authorize_write(user).unwrap()).err(), Some(read_only));
+    assert_eq!(seen.pass_changes(), seen.attrs(ALLOWED), "no change to wait for");
     assert_eq!(rig.read(&seen), b"old");
 }
 
@@ -233,7 +241,9 @@ fn directory_of_snapshots_is_where_the_setting_says() {
     let dir = rig.make_dir(&rig.root, "d");
     rig.snapshot(1, "one");
     let volume = &rig.export.volume;
-    let handle = rig.lookup("d/.snapshot").unwrap().file.key();
+    let open = rig.lookup("d/.snapshot").unwrap().file;
+    let entry = rig.lookup("d/.snapshot/one").unwrap().file;
+    let handle = open.key();
     assert_eq!(names(&rig, &rig.root), [".", "..", "d"]);
     volume.set_snapshot_directory(SnapshotDirectory::Listed);
     let mut listed = names(&rig, &rig.root);
@@ -244,6 +254,9 @@ fn directory_of_snapshots_is_where_the_setting_says() {
     assert_eq!(names(&rig, &rig.root), [".", "..", "d"]);
     assert_eq!(rig.lookup(".snapshot").err(), Some(FsError::NotFound));
     assert_eq!(rig.export.file(&handle, ALLOWED).err(), Some(FsError::Stale));
+    for open in [&open, &entry] {
+        assert_eq!(open.attrs(ALLOWED).err(), Some(FsError::Stale), "it was reached before");
+    }
     assert_eq!(rig.export.file(&dir.key().in_view(ViewId(1)), ALLOWED).err(), Some(FsError::Stale));
     assert_eq!(rig.export.root_in(ViewId(1)).err(), Some(FsError::Stale));
 }

@@ -101,8 +101,18 @@ impl File {
 
     /// [`FsError::ReadOnly`] if `caller` may change nothing, or nobody may change this file.
     pub(super) fn check_writable(&self, caller: &Caller) -> FsResult<()> {
-        let is_writable = !caller.read_only && self.key().view() == ViewId::LIVE;
-        if is_writable { Ok(()) } else { Err(FsError::ReadOnly) }
+        if !caller.read_only && self.is_live() { Ok(()) } else { Err(FsError::ReadOnly) }
+    }
+
+    /// Whether the file is live. All others are read-only for everyone.
+    pub fn is_live(&self) -> bool {
+        self.key().view() == ViewId::LIVE
+    }
+
+    /// The number of this directory, which has `attrs`, as an entry of a directory of snapshots. `None` if it was not
+    /// reached as one.
+    pub fn entry_id(&self, attrs: &Attrs) -> Option<u64> {
+        if attrs.is_live() { None } else { self.key().view().entry_id(attrs.file_id) }
     }
 
     #[inline]

@@ -290,6 +290,7 @@ impl OpenFile<'_> {
         self.check(Access::WRITE)?;
         let (node, volume) = (self.file.data(), self.file.volume());
         let attrs = self.file.attrs(Blocking::Allowed)?;
+        check_writable(&attrs, &self.caller)?;
         self.check_rights(&attrs)?;
         if volume.durability() == Durability::Sync {
             node.sync(SyncScope::All)?;

@@ -59,9 +59,12 @@ impl OpenFile<'_> {
     }
 
     /// [`FsError::CrossVolume`] unless this file can be copied and cloned to `target`.
-    /// Both must be in one volume or in one file system.
+    /// Both must be in one volume or in one file system. [`FsError::ReadOnly`] if `target` is not live.
     pub fn reaches(&self, target: &OpenFile<'_>) -> FsResult<()> {
         let (source, target) = (self.file(), target.file());
+        if !target.is_live() {
+            return Err(FsError::ReadOnly);
+        }
         let is_near =
             std::ptr::eq(source.volume(), target.volume()) || self.ranges()?.shares_storage(target.data());
         if is_near { Ok(()) } else { Err(FsError::CrossVolume) }

@@ -44,10 +44,18 @@ impl SnapshotsDir {
 
 /// The number of an object that the storage does not have. The entries of a directory of snapshots would otherwise have
 /// the number of the directory itself, which looks like a loop.
-pub(crate) fn made_up_id(dir: u64, view: ViewId) -> u64 {
+pub(super) fn made_up_id(dir: u64, view: ViewId) -> u64 {
     let mut hasher = KeyHasher::default();
     (dir, view).hash(&mut hasher);
     hasher.finish() | MADE_HERE
+}
+
+impl ViewId {
+    /// The number of a directory with this view as an entry of a directory of snapshots. `None` if it was not reached
+    /// as one. `file_id` is its number in the storage.
+    pub fn entry_id(self, file_id: u64) -> Option<u64> {
+        self.is_entry().then(|| made_up_id(file_id, self.snapshot()))
+    }
 }
 
 impl Node for SnapshotsDir {
@@ -58,6 +66,9 @@ impl Node for SnapshotsDir {
     /// The owner and the rights of the directory that it is in. The change time follows from the list, so that it is the
     /// same after a restart and another one after each change.
     fn attrs(&self, blocking: Blocking) -> FsResult<Attrs> {
+        if !self.table.is_reachable() {
+            return Err(FsError::Stale);
+        }
         let dir = self.dir.attrs(blocking)?;
         let list = self.list();
         let mut hasher = KeyHasher::default();

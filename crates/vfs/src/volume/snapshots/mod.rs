@@ -106,6 +106,7 @@ pub(crate) struct Frozen {
     root: FileKey,
     streams: StreamTree,
     table: Weak<SnapshotTable>,
+    /// Whether the snapshot is deleted, or clients may no longer reach it.
     is_deleted: AtomicBool,
 }
 
@@ -182,8 +183,8 @@ impl SnapshotTable {
             FsError::NotFound => FsError::Stale,
             error => error,
         })?;
-        // Removed from the list meanwhile: `set` has not seen it in the table.
-        self.list.load().by_view(view).ok_or(FsError::Stale)?;
+        // Removed from the list or hidden meanwhile: `set` and `set_directory` have not seen it in the table.
+        self.list.load().by_view(view).filter(|_| self.is_reachable()).ok_or(FsError::Stale)?;
         let frozen = Arc::new(Frozen {
             view,
             root: backend.root().key(),
@@ -206,6 +207,16 @@ impl SnapshotTable {
         });
     }
 
+    /// Files of snapshots that are open lose their use with the access to them.
+    fn set_directory(&self, directory: SnapshotDirectory) {
+        self.directory.store(directory as u8, Ordering::Relaxed);
+        if directory == SnapshotDirectory::Hidden {
+            for (_, open) in self.open.lock().drain() {
+                open.frozen.is_deleted.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
     fn sweep(&self) {
         self.open.lock().retain(|_, open| {
             open.idle = open.idle.saturating_add(1);
@@ -225,7 +236,7 @@ impl Volume {
     }
 
     pub fn set_snapshot_directory(&self, directory: SnapshotDirectory) {
-        self.snapshots.directory.store(directory as u8, Ordering::Relaxed);
+        self.snapshots.set_directory(directory);
     }
 
     /// Whether the listing of the root contains the directory of snapshots.
