@@ -209,7 +209,8 @@ impl Call<'_> {
 
     fn cache_name(&mut self, dir: &File, dir_attrs: &Attrs, name: &[u8], found: Option<&CachedFile>) {
         if let Some(cache) = &mut self.cache
-            && !matches!(name, b"." | b"..")
+            // The access to snapshots may change while the directory does not.
+            && !matches!(name, b"." | b".." | b".snapshot")
         {
             cache.add_name(&dir.cached, dir_attrs, name, found, self.now);
         }

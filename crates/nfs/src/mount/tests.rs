@@ -1,11 +1,15 @@
 use crate::handle::Handle;
-use crate::testing::{TestEnv, export, rule, words};
+use crate::testing::{NOW, TestEnv, export, rule, words};
 use nfs_wire::mount::{
     self as wire, DirPath, ExportNode, FhStatus, GroupNode, MountBody, MountOk, MountReply, Procedure, Status,
 };
 use nfs_wire::rpc::{Accepted, AuthFlavor, Versions};
 use std::sync::Arc;
-use vfs::{Blocking, Caller, Export, ExportRule, File, PendingSync, SetAttrs, Special};
+use vfs::{
+    Backend, Blocking, Caller, Durability, Export, ExportRule, File, PendingSync, SetAttrs, Snapshot,
+    SnapshotDirectory, Special, Time, ViewId, Volume, VolumeId,
+};
+use vfs_testing::MemFs;
 use xdr::{Encode, List};
 
 const ALICE: (u32, u32) = (1000, 100);
@@ -169,6 +173,36 @@ fn mnt_walks_as_the_caller() {
         refused(Status::ACCES),
         "what he may not see he may not probe"
     );
+}
+
+#[test]
+fn snapshots_are_mounted_by_path_and_not_listed_as_exports() {
+    let fs = MemFs::new(Arc::new(|| NOW));
+    let volume = Arc::new(Volume::new(VolumeId(1), "v", Arc::new(fs.clone()), Durability::Sync, 1));
+    let mut env = TestEnv::new([Export::new("/e", Arc::clone(&volume), vec![rule(&[])])], vec![]);
+    let docs = make_dir(&export_of(&env, 0).root(), b"docs", 0o755, ALICE);
+    make_dir(&make_dir(&docs, b"private", 0o700, ALICE), b"inside", 0o777, ALICE);
+    let exports = ask(&env, Procedure::EXPORT, &());
+    fs.snapshots().unwrap().create(ViewId(1)).unwrap();
+    let created = Time { seconds: NOW.seconds + 1, nanos: 0 };
+    volume.set_snapshots(vec![Snapshot { view: ViewId(1), name: "one".to_owned(), created }]);
+    let snapshot: &[&[u8]] = &[b".snapshot", b"one", b"docs"];
+    assert_eq!(mnt(&env, b"/e/.snapshot/one/docs"), mounted(&handle(&env, 0, snapshot)));
+    for path in ["/e/.snapshot", "/e/.snapshot/one", "/e/docs/.snapshot/one", "/e/docs/.snapshot/one/private"]
+    {
+        let names: Vec<&[u8]> = path.split('/').skip(2).map(str::as_bytes).collect();
+        assert_eq!(mnt(&env, path.as_bytes()), mounted(&handle(&env, 0, &names)), "{path}");
+    }
+    for missing in ["/e/.snapshot/two", "/e/.snapshot/one/.snapshot", "/e/.snapshot/one/absent"] {
+        assert_eq!(mnt(&env, missing.as_bytes()), refused(Status::NOENT), "{missing}");
+    }
+    env.user = BOB;
+    for closed in ["/e/.snapshot/one/docs/private/inside", "/e/docs/private/.snapshot/one"] {
+        assert_eq!(mnt(&env, closed.as_bytes()), refused(Status::ACCES), "{closed}");
+    }
+    assert_eq!(ask(&env, Procedure::EXPORT, &()), exports);
+    volume.set_snapshot_directory(SnapshotDirectory::Hidden);
+    assert_eq!(mnt(&env, b"/e/.snapshot/one"), refused(Status::NOENT));
 }
 
 #[test]

@@ -17,10 +17,11 @@ pub(super) fn getattr(call: &mut Call<'_>, args: GetattrArgs<'_>, w: &mut Writer
         let file = call.file(args.object.0)?;
         // A client with a write delegation may have changed the size.
         file.recall_writers_for_eof(file.caller.by)?;
-        Ok((file.volume_id(), call.attrs(&file)?))
+        let attrs = call.attrs(&file)?;
+        Ok(convert::fattr(&file, &attrs))
     };
     match attrs(call) {
-        Ok((volume, attrs)) => accept(w, &GetattrOk { obj_attributes: convert::fattr(volume, &attrs) }),
+        Ok(obj_attributes) => accept(w, &GetattrOk { obj_attributes }),
         Err(error) => refuse(w, error, ()),
     }
 }
@@ -49,7 +50,7 @@ pub(super) fn access(call: &mut Call<'_>, args: AccessArgs<'_>, w: &mut Writer<'
         Ok(reply) => accept(
             w,
             &AccessOk {
-                obj_attributes: Some(convert::fattr(file.volume_id(), &reply.attrs)),
+                obj_attributes: Some(convert::fattr(&file, &reply.attrs)),
                 access: granted(&reply) & args.access,
             },
         ),
@@ -60,13 +61,13 @@ pub(super) fn access(call: &mut Call<'_>, args: AccessArgs<'_>, w: &mut Writer<'
 /// Attributes in the reply that names an object. Omitted while a client has a write delegation: the client then
 /// requests them.
 pub(super) fn found_attrs(file: &vfs::File, attrs: &Attrs) -> Option<nfs_wire::v3::Fattr> {
-    (!file.has_write_delegation()).then(|| convert::fattr(file.volume().id(), attrs))
+    (!file.has_write_delegation()).then(|| convert::fattr(file, attrs))
 }
 
 /// Optional attributes in a reply.
 pub(super) fn post_attrs(call: &mut Call<'_>, file: &File) -> Option<nfs_wire::v3::Fattr> {
     let attrs: Attrs = call.attrs(file).ok()?;
-    Some(convert::fattr(file.volume_id(), &attrs))
+    Some(convert::fattr(file, &attrs))
 }
 
 /// `wcc_data` of a mutation that did not take place.

@@ -42,7 +42,7 @@ fn read_file(call: &mut Call<'_>, file: &File, args: &ReadArgs<'_>, out: &mut Ou
     // A read past the end has nothing to wait for. The length is cut at the end, so that no page is prepared in vain.
     let remaining = usize::try_from(attrs.size.saturating_sub(args.offset)).unwrap_or(usize::MAX);
     let len = (args.count.min(TRANSFER_BYTES_MAX) as usize).min(remaining);
-    let file_attributes = Some(convert::fattr(opened.file().volume().id(), &attrs));
+    let file_attributes = Some(convert::fattr(opened.file(), &attrs));
     Status::OK.encode(&mut out.writer());
     ReadOkHead { file_attributes, count: 0, eof: false, data_length: 0 }.encode(&mut out.writer());
     let data = out.bytes().len();
@@ -116,7 +116,7 @@ pub(super) fn readlink(call: &mut Call<'_>, args: ReadlinkArgs<'_>, w: &mut Writ
     match file.read_link() {
         Ok((attrs, target)) => {
             call.stats.count_metadata(Transferred::read(target.len()));
-            let symlink_attributes = Some(convert::fattr(file.volume_id(), &attrs));
+            let symlink_attributes = Some(convert::fattr(&file, &attrs));
             accept(w, &ReadlinkOk { symlink_attributes, data: &target })
         }
         Err(error) => refuse(w, error, ReadlinkFail { symlink_attributes: post_attrs(call, &file) }),

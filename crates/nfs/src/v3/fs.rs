@@ -46,7 +46,7 @@ pub(super) fn fsinfo(call: &mut Call<'_>, args: FsinfoArgs<'_>, w: &mut Writer<'
     accept(
         w,
         &FsinfoOk {
-            obj_attributes: Some(convert::fattr(file.volume_id(), &attrs)),
+            obj_attributes: Some(convert::fattr(&file, &attrs)),
             rtmax: TRANSFER_BYTES_MAX,
             rtpref: TRANSFER_BYTES_MAX,
             rtmult: 4096,
@@ -75,7 +75,7 @@ pub(super) fn pathconf(call: &mut Call<'_>, args: PathconfArgs<'_>, w: &mut Writ
     accept(
         w,
         &PathconfOk {
-            obj_attributes: Some(convert::fattr(file.volume_id(), &attrs)),
+            obj_attributes: Some(convert::fattr(&file, &attrs)),
             linkmax: limits.links_max,
             name_max: limits.name_bytes_max,
             no_trunc: true,

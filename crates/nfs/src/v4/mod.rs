@@ -27,6 +27,8 @@ mod refused_tests;
 #[cfg(test)]
 mod rules_tests;
 mod session;
+#[cfg(test)]
+mod snapshot_tests;
 mod table;
 mod v40;
 mod xattr;

@@ -16,7 +16,7 @@ use xdr::Encode;
 
 /// A call of each procedure, with the number of absent attributes in its failure when the object is unknown (RFC 1813
 /// §2.6: `post_op_attr` is one word then, `wcc_data` two).
-fn every_call(handle: &[u8]) -> Vec<(Procedure, Vec<u8>, usize)> {
+pub(crate) fn every_call(handle: &[u8]) -> Vec<(Procedure, Vec<u8>, usize)> {
     let fh = FileHandle(handle);
     let place = DirOpArgs { dir: fh, name: b"name" };
     let attributes = Sattr { mode: Some(0o644), ..Sattr::default() };
@@ -55,7 +55,7 @@ fn every_call(handle: &[u8]) -> Vec<(Procedure, Vec<u8>, usize)> {
     ]
 }
 
-struct Encoded<'a>(&'a [u8]);
+pub(crate) struct Encoded<'a>(pub(crate) &'a [u8]);
 
 impl Encode for Encoded<'_> {
     fn encode(&self, w: &mut xdr::Writer<'_>) {
@@ -63,7 +63,7 @@ impl Encode for Encoded<'_> {
     }
 }
 
-fn assert_all_refused(w: &mut World, handle: &[u8], status: Status) {
+pub(crate) fn assert_all_refused(w: &mut World, handle: &[u8], status: Status) {
     for (procedure, args, absent) in every_call(handle) {
         let reply = w.ask(ALICE, procedure, &Encoded(&args));
         let expected = [status.to_bytes(), vec![0; 4 * absent]].concat();

@@ -16,3 +16,4 @@ mod making;
 mod names;
 mod removing;
 mod rpc;
+mod snapshots;

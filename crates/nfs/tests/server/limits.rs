@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vfs::backend::KEEP_SET_ID;
 use vfs::qos::{Arbiter, Demand, Gate, Kind, Limits, Pacer, VolumeLimits};
-use vfs::{Backend, Durability, Export, ExportRule, Namespace, Volume, VolumeId};
+use vfs::{Backend, Durability, Export, ExportRule, Namespace, Snapshot, Time, ViewId, Volume, VolumeId};
 use vfs_testing::{MemFs, UncheckedNode};
 
 pub(crate) const FILE_BYTES: u32 = 10_000;
@@ -23,6 +23,8 @@ pub(crate) struct Host {
     pub(crate) running: Running,
     pub(crate) gate: Arc<Gate>,
     pub(crate) file: Vec<u8>,
+    /// The file in a snapshot.
+    old: Vec<u8>,
     pub(crate) root: Vec<u8>,
     /// The root of a volume without limits.
     pub(crate) free_root: Vec<u8>,
@@ -35,8 +37,11 @@ impl Host {
         let made = fs.root().create_unchecked(name("data"), &new_inode(0o666)).unwrap();
         made.found.node.write(0, &vec![7; FILE_BYTES as usize], KEEP_SET_ID).unwrap();
         let gate = Arbiter::new(&Limits::NONE.into(), &Pacer::start().unwrap()).gate(VolumeLimits::default());
+        let view = ViewId(1);
+        fs.snapshots().unwrap().create(view).unwrap();
         let volume =
             Volume::new(VOLUME, "vol", Arc::new(fs), Durability::Sync, 1).with_gate(Arc::clone(&gate));
+        volume.set_snapshots(vec![Snapshot { view, name: "one".to_owned(), created: Time::default() }]);
         let export = Export::new("/vol", Arc::new(volume), vec![rule]);
         let free = MemFs::new(system_clock());
         let free_root = free.root().key();
@@ -44,9 +49,10 @@ impl Host {
         let free = Export::new("/free", free, vec![trusting()]);
         let running = Running::serving(Namespace::new([export, free]));
         let file = running.handle(VOLUME, &made.found.node.key());
+        let old = running.handle(VOLUME, &made.found.node.key().in_view(view));
         let free_root = running.handle(FREE, &free_root);
         let root = running.handle(VOLUME, &root);
-        Self { running, gate, file, root, free_root }
+        Self { running, gate, file, old, root, free_root }
     }
 
     pub(crate) fn limit(&self, bytes: u64) {
@@ -55,9 +61,13 @@ impl Host {
     }
 
     fn read(&self, client: &mut Client, xid: u32, count: u32) {
-        let args = ReadArgs { file: FileHandle(&self.file), offset: 0, count };
-        client.send(xid, ALICE, Procedure::READ, &args);
+        read_of(&self.file, client, xid, count);
     }
+}
+
+fn read_of(file: &[u8], client: &mut Client, xid: u32, count: u32) {
+    let args = ReadArgs { file: FileHandle(file), offset: 0, count };
+    client.send(xid, ALICE, Procedure::READ, &args);
 }
 
 /// Sends calls past the limit of one volume and GETATTRs of another one's root over one connection. Asserts that the
@@ -99,6 +109,23 @@ fn waiting_calls_are_dropped_with_their_connection() {
     let mut other = host.running.connect();
     host.read(&mut other, 1, 4096);
     assert!(is_read(&other.receive().results, 4096));
+}
+
+#[test]
+fn reads_of_snapshots_count_at_the_limit_of_their_volume() {
+    let host = Host::new(trusting());
+    host.limit(1000);
+    let mut client = host.running.connect();
+    read_of(&host.old, &mut client, 0, 4096);
+    assert!(is_read(&client.receive().results, 4096), "no tokens were used before");
+    host.read(&mut client, 1, 4096);
+    read_of(&host.old, &mut client, 2, 4096);
+    wait_until("calls that wait", || host.gate.throttled().1 == 2);
+    host.gate.set_limits(VolumeLimits::default());
+    let mut last = [client.receive(), client.receive()];
+    last.sort_unstable_by_key(|answer| answer.xid);
+    assert!(last.iter().all(|answer| is_read(&answer.results, 4096)));
+    assert_eq!(last.map(|answer| answer.xid), [1, 2]);
 }
 
 #[test]

@@ -17,6 +17,7 @@ use xdr::{Decode, Encode, Reader};
 
 mod hostile;
 mod rules;
+mod snapshots;
 
 const NOW: Time = crate::testing::NOW;
 /// Two clients of the export, and an address that it does not admit.

@@ -130,7 +130,7 @@ impl LargeWrite {
         call.stats.bytes = self.count;
         let opened = file.authorize_write(&file.caller)?;
         opened.schedule_sync(convert::stability(self.stable), call.pending);
-        let after = call.attrs(&file).ok().map(|attrs| convert::fattr(file.volume_id(), &attrs));
+        let after = call.attrs(&file).ok().map(|attrs| convert::fattr(&file, &attrs));
         // Other writes may lie between the parts, so there is no honest "before" (RFC 1813 §2.6, `wcc_data`).
         let file_wcc = WccData { before: None, after };
         Ok(WriteOk { file_wcc, count: self.count, committed: self.stable, verf })

@@ -71,7 +71,7 @@ fn list_entries(call: &mut Call<'_>, dir: &File, request: &ListRequest, w: &mut 
     let dir_attrs = call.attrs(dir)?;
     Status::OK.encode(w);
     let results = w.len();
-    let dir_attributes = Some(convert::fattr(dir.volume_id(), &dir_attrs));
+    let dir_attributes = Some(convert::fattr(dir, &dir_attrs));
     ReaddirOkHead { dir_attributes, cookieverf: VERIFIER }.encode(w);
     let limit = results + request.bytes_max.min(LISTING_BYTES_MAX) as usize;
     let mut page = Page {
@@ -137,7 +137,7 @@ impl Page<'_, '_> {
             fileid: entry.file_id,
             name: entry.name,
             cookie: entry.cookie,
-            name_attributes: entry.object.map(|(_, attrs)| convert::fattr(self.volume, attrs)),
+            name_attributes: entry.object.map(|(_, attrs)| convert::fattr_of(self.volume, attrs)),
             name_handle: handle.as_ref().map(|handle| FileHandle(handle.bytes())),
         }
         .encode(self.w);

@@ -32,7 +32,7 @@ pub(super) fn lookup(call: &mut Call<'_>, args: LookupArgs<'_>, w: &mut Writer<'
             &LookupOk {
                 object: FileHandle(found.handle.bytes()),
                 obj_attributes: found_attrs(&found.file, &attrs),
-                dir_attributes: Some(convert::fattr(dir.volume_id(), &dir_attrs)),
+                dir_attributes: Some(convert::fattr(&dir, &dir_attrs)),
             },
         ),
         Err(error) => {
@@ -139,7 +139,7 @@ pub(super) fn link(call: &mut Call<'_>, args: LinkArgs<'_>, w: &mut Writer<'_>) 
         Ok(created) => accept(
             w,
             &LinkOk {
-                file_attributes: Some(convert::fattr(dir.volume_id(), &created.attrs)),
+                file_attributes: Some(convert::fattr(&file, &created.attrs)),
                 linkdir_wcc: convert::wcc(dir.volume_id(), &created.dir),
             },
         ),

@@ -84,7 +84,10 @@ fn of_filehandle<R>(
                 }
             };
             let is_root = attrs.file_type == FileType::Directory && file.is_root();
-            let covered = is_root.then(|| pseudo::mounted_on(&call.service.signer, file.export())).flatten();
+            let covered = match is_root {
+                true => pseudo::mounted_on(&call.service.signer, file.export()),
+                false => file.entry_id(attrs),
+            };
             let mounted_on = covered.unwrap_or(attrs.file_id);
             let acl = || file.posix_acl(attrs, call.blocking);
             read(&AttrSource { fs: &system, handle: Some(file.handle()), attrs, mounted_on, acl: &acl })
@@ -150,10 +153,6 @@ impl<'s> FileSystem<'s> {
         Locations { path, local: self.local, endpoints, port: self.state.port }
     }
 
-    pub(super) fn fsid(&self) -> Fsid {
-        Fsid { major: self.volume().map_or(0, |volume| volume.id().0), minor: 0 }
-    }
-
     pub(super) fn is_pseudo(&self) -> bool {
         self.export.is_none()
     }
@@ -179,6 +178,13 @@ impl<'s> FileSystem<'s> {
 }
 
 impl AttrSource<'_> {
+    /// The file system: a volume, or one of its snapshots.
+    #[inline]
+    pub(super) fn fsid(&self) -> Fsid {
+        let major = self.fs.volume().map_or(0, |volume| volume.id().0);
+        Fsid { major, minor: self.attrs.view.snapshot().0.into() }
+    }
+
     /// The attributes that it has, those among them that can only be set.
     pub(in crate::v4) fn supported(&self) -> Bitmap {
         let available = self.available(&table::supported(self.fs.minor));

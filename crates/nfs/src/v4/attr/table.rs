@@ -82,7 +82,7 @@ attributes! {
     attr::LINK_SUPPORT, 0, Never, |_s| true;
     attr::SYMLINK_SUPPORT, 0, Never, |_s| true;
     attr::NAMED_ATTR, 0, Never, |_s| false;
-    attr::FSID, 0, Never, |s| s.fs.fsid();
+    attr::FSID, 0, Never, |s| s.fsid();
     // A volume with two exports has two filehandles for every file.
     attr::UNIQUE_HANDLES, 0, Never, |_s| false;
     attr::LEASE_TIME, 0, Never, |s| s.fs.lease_s();
@@ -210,7 +210,7 @@ const WRITE_ONLY: Bitmap = {
 #[inline]
 fn write_object<const IS_NAME: bool>(source: &AttrSource<'_>, w: &mut Writer<'_>) -> FsResult<()> {
     let (attrs, system) = (source.attrs, source.fs);
-    let (fsid, naming) = (system.fsid(), system.naming());
+    let (fsid, naming) = (source.fsid(), system.naming());
     let kind = file_type(attrs.file_type) as u32;
     let what = Block::<36>::new().u32(kind).u64(attrs.change).u64(attrs.size).u64(fsid.major).u64(fsid.minor);
     what.write(w);
