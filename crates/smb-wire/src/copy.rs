@@ -1,8 +1,7 @@
-//! Copies and clones between files of one server, and snapshots: the data of IOCTL, MS-SMB2 §2.2.31 and §2.2.32,
-//! MS-FSCC §2.3.
+//! Copies and clones between files of one server: the data of IOCTL, MS-SMB2 §2.2.31 and §2.2.32, MS-FSCC §2.3.
 
 use crate::sets::bit_set;
-use crate::{Decode, Encode, FileId, Malformed, Reader, Utf16, Wire, Writer, decode_list, encode_list};
+use crate::{Decode, Encode, FileId, Malformed, Reader, Wire, Writer, decode_list, encode_list};
 
 /// The identifier of an open file for a server-side copy, MS-SMB2 §2.2.32.3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Wire)]
@@ -103,16 +102,6 @@ impl Decode<'_> for DuplicateExtentsEx {
     }
 }
 
-/// `SRV_SNAPSHOT_ARRAY`, MS-SMB2 §2.2.32.2.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Wire)]
-pub struct SnapshotArray<'a> {
-    pub number_of_snapshots: u32,
-    pub number_of_snapshots_returned: u32,
-    /// `@GMT-2023.11.14-22.13.20` and so on, each terminated by a zero, with one more zero at the end.
-    #[wire(length = u32)]
-    pub snapshots: Utf16<'a>,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -149,8 +138,5 @@ mod tests {
         assert_eq!(DuplicateExtentsEx::from_bytes(&bytes), Ok(ex));
         bytes[0] = 0x38;
         assert!(DuplicateExtentsEx::from_bytes(&bytes).is_err());
-        let snapshots = Utf16::new(b"\0\0\0\0").unwrap();
-        let none = SnapshotArray { number_of_snapshots: 0, number_of_snapshots_returned: 0, snapshots };
-        assert_eq!(none.to_bytes(), [0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0]);
     }
 }

@@ -12,7 +12,7 @@ use crate::{
 use crate::{
     file, fsctl, header, info, ioctl, lease, lock, negotiate, notify, oplock, posix, ranges, reparse,
 };
-use crate::{rpc, security, session, smb1, transform, tree};
+use crate::{rpc, security, session, smb1, snapshots, transform, tree};
 
 /// Decodes arbitrary bytes. Returns `false` if they are malformed.
 ///
@@ -102,7 +102,8 @@ pub const CONTEXTS: &[(&str, Decoder)] = decoders![
     copy::CopyChunkResponse,
     copy::DuplicateExtents,
     copy::DuplicateExtentsEx,
-    copy::SnapshotArray<'_>,
+    snapshots::SnapshotArray<'_>,
+    snapshots::TimewarpToken,
     ea::FullEa<'_>,
     notify::NotifyInformation<'_>,
 ];

@@ -44,6 +44,7 @@ pub mod security;
 pub mod session;
 mod sets;
 pub mod smb1;
+pub mod snapshots;
 pub mod status;
 pub mod transform;
 pub mod tree;

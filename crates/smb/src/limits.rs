@@ -116,6 +116,8 @@ pub const PAID_BYTES_MAX: u32 = 4 * IO_BYTES_MAX;
 pub const CREATE_CONTEXTS_BYTES_FREE: u32 = 512;
 /// Ranges of one FILE_LEVEL_TRIM that are processed; the response has their number.
 pub const TRIM_RANGES_MAX: usize = 1024;
+/// Operations that FSCTL_SRV_ENUMERATE_SNAPSHOTS costs at a limit. It looks a path up in each of up to 255 snapshots.
+pub const ENUMERATION_OPERATIONS: u32 = 16;
 /// Locks of names in creation, for all directories together: bounds concurrent creations, with few collisions.
 pub const NAME_LOCKS: usize = 1024;
 pub const PATH_NAMES_MAX: usize = 256;

@@ -33,6 +33,16 @@ impl ViewId {
         }
     }
 
+    /// A number of the live files, or of their volume, as this view has it: another one in each snapshot. It is one to
+    /// one, and the same after a restart.
+    pub const fn number(self, live: u64) -> u64 {
+        // The finalizer of SplitMix64, which leaves 0 as it is.
+        let mut mixed = self.snapshot().0 as u64;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        live ^ mixed ^ mixed >> 31
+    }
+
     pub const fn is_entry(self) -> bool {
         self.0 & ENTRY != 0 && self.0 != Self::DIRECTORY.0
     }
@@ -149,6 +159,18 @@ mod tests {
         assert_eq!(FileKey::new(&[7; 41]), Err(FsError::BadHandle));
         assert_eq!(FileKey::new(&[7; 40]).map(|k| k.bytes().len()), Ok(40));
         assert_eq!(format!("{:?}", FileKey::new(&[1, 0xab]).unwrap()), "01ab");
+    }
+
+    #[test]
+    fn numbers_of_views_differ_and_live_ones_stay() {
+        assert_eq!(ViewId::LIVE.number(7), 7);
+        assert_eq!(ViewId::DIRECTORY.number(7), 7);
+        let mut numbers: Vec<_> = (0..1000).map(|view| ViewId(view).number(7)).collect();
+        assert_eq!(ViewId(3).entry().number(7), numbers[3]);
+        assert_eq!(numbers[1], 0x5692_161d_100b_05e5 ^ 7, "it must stay");
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert_eq!(numbers.len(), 1000);
     }
 
     #[test]

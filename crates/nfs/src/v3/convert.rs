@@ -1,7 +1,7 @@
 //! Between the model's types and the wire's.
 
 use nfs_wire::v3::{Fattr, FileType, NfsTime, Sattr, SetTime, SpecData, StableHow, WccAttr, WccData};
-use vfs::{Attrs, Change, SetAttrs, Stability, Time, ViewId, VolumeId};
+use vfs::{Attrs, Change, SetAttrs, Stability, Time, VolumeId};
 
 /// `fattr3` of a file. An entry of a directory of snapshots has the number that the listing shows: with that of the live
 /// directory, the tree would look like a loop until the client has noticed the other file system.
@@ -26,26 +26,13 @@ pub(super) fn fattr_of(volume: VolumeId, attrs: &Attrs) -> Fattr {
         size: attrs.size,
         used: attrs.used,
         rdev: SpecData { specdata1: attrs.device.major, specdata2: attrs.device.minor },
-        fsid: fsid(volume, attrs.view),
+        // Each snapshot is a file system.
+        fsid: attrs.view.number(volume.0),
         fileid: attrs.file_id,
         atime: nfs_time(attrs.accessed),
         mtime: nfs_time(attrs.modified),
         ctime: nfs_time(attrs.changed),
     }
-}
-
-/// The number of the file system: of the volume, or of one of its snapshots. Those of a volume all differ, because each
-/// step is one to one, and they are the same after a restart.
-#[inline]
-pub(crate) fn fsid(volume: VolumeId, view: ViewId) -> u64 {
-    let mut number = u64::from(view.snapshot().0);
-    if number != 0 {
-        // The finalizer of SplitMix64.
-        number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        number ^= number >> 31;
-    }
-    volume.0 ^ number
 }
 
 /// `wcc_data` of a mutation.

@@ -13,6 +13,7 @@ use smb_wire::ranges::*;
 use smb_wire::reparse::{ReparseData, SymbolicLink};
 use smb_wire::rpc::{Syntax, samr, srvsvc};
 use smb_wire::security::{Ace, AceFlags, Acl, Control, SecurityDescriptor, Sid};
+use smb_wire::snapshots::*;
 use smb_wire::types::{AccessMask, FileAttributes};
 use smb_wire::{Encode, FileTime, Guid, Writer};
 
@@ -76,8 +77,13 @@ fn controls() -> Vec<(&'static str, Vec<u8>)> {
         byte_count: 5,
     };
     let ex = DuplicateExtentsEx { extents, flags: DuplicateExtentsFlags::SOURCE_ATOMIC };
-    let snapshots =
-        SnapshotArray { number_of_snapshots: 1, number_of_snapshots_returned: 1, snapshots: name() };
+    let snapshots = SnapshotArray {
+        number_of_snapshots: 1,
+        number_of_snapshots_returned: 1,
+        snap_shot_array_size: u32::try_from(name().bytes().len()).unwrap(),
+        snapshots: name(),
+    };
+    let timewarp = TimewarpToken { timestamp: FileTime(0x01da_1744_f560_0a00) };
     let usage = RegionUsage::VALID_CACHED_DATA;
     let trim = FileLevelTrim { ranges: vec![TrimRange { offset: 2, length: 3 }; 2] };
     let link = SymbolicLink {
@@ -100,7 +106,8 @@ fn controls() -> Vec<(&'static str, Vec<u8>)> {
         ("copy::CopyChunkResponse", written.to_bytes()),
         ("copy::DuplicateExtents", extents.to_bytes()),
         ("copy::DuplicateExtentsEx", ex.to_bytes()),
-        ("copy::SnapshotArray<'_>", snapshots.to_bytes()),
+        ("snapshots::SnapshotArray<'_>", snapshots.to_bytes()),
+        ("snapshots::TimewarpToken", timewarp.to_bytes()),
     ]
 }
 

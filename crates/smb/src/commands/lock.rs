@@ -33,9 +33,9 @@ pub(crate) fn lock(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Writ
         // A request for several ranges must not wait (MS-SMB2 §3.3.5.14.2).
         return Err(NtStatus::INVALID_PARAMETER.into());
     }
-    // As over NFS: an exclusive lock needs write permission.
+    // As over NFS: an exclusive lock needs write permission, which nobody has in a snapshot.
     let is_for_one = |element: &LockElement| element.flags.contains(LockFlags::EXCLUSIVE_LOCK);
-    if open.disk.caller.read_only && args.locks.iter().any(is_for_one) {
+    if open.check_writable().is_err() && args.locks.iter().any(is_for_one) {
         return Err(NtStatus::ACCESS_DENIED.into());
     }
     let mut locked = Vec::with_capacity(args.locks.len());

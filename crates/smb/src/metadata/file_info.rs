@@ -3,7 +3,7 @@
 use smb_wire::FileTime;
 use smb_wire::error::ReparseTag;
 use smb_wire::types::FileAttributes;
-use vfs::{Attrs, ExtraAttrs, FileType, Time};
+use vfs::{Attrs, ExtraAttrs, FileType, Time, ViewId};
 
 /// A file without any of these mode bits is read-only.
 pub(crate) const WRITE_BITS: u32 = 0o222;
@@ -63,6 +63,7 @@ impl FileInfo {
             (is_dir, FileAttributes::DIRECTORY),
             (is_read_only, FileAttributes::READONLY),
             (reparse_tag.is_some(), FileAttributes::REPARSE_POINT),
+            (attrs.view == ViewId::DIRECTORY, FileAttributes::HIDDEN),
         ];
         for (_, attribute) in auxiliary_request.into_iter().filter(|(has, _)| *has) {
             attributes |= attribute;

@@ -2,6 +2,7 @@
 
 pub(crate) mod acl;
 pub(crate) mod file_info;
+pub(crate) mod identity;
 pub(crate) mod mode_descriptor;
 pub(crate) mod names;
 pub(crate) mod rights;

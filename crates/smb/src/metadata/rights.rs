@@ -5,7 +5,7 @@ use smb_wire::create::{CreateOptions, ShareAccess};
 use smb_wire::types::AccessMask;
 use vfs::claims::{self, Rights};
 use vfs::file::AccessReply;
-use vfs::{Access, Caller};
+use vfs::{Access, Caller, File};
 
 /// The rights of everyone who can reach a file.
 const ALWAYS: AccessMask =
@@ -95,11 +95,17 @@ pub(crate) fn mode_of(options: CreateOptions) -> Mode {
         .fold(Mode::empty(), |all, (_, mode)| all | mode)
 }
 
-/// The claims of an open. A read-only rule drops its share mode: programs deny sharing out of habit, and must not lock
-/// out others.
-pub(crate) fn claimed_by(caller: &Caller, granted: AccessMask, share: ShareAccess) -> claims::Access {
+/// The claims of an open. A read-only rule drops its share mode, and so does a snapshot: programs deny sharing out of
+/// habit, and must not lock out others.
+pub(crate) fn claimed_by(
+    caller: &Caller,
+    file: &File,
+    granted: AccessMask,
+    share: ShareAccess,
+) -> claims::Access {
     let access = claimed(granted, share);
-    if caller.read_only { claims::Access { deny: Rights::NONE, ..access } } else { access }
+    let denies = !caller.read_only && file.is_live();
+    if denies { access } else { claims::Access { deny: Rights::NONE, ..access } }
 }
 
 /// Rights and share mode in the form of the claim table (MS-FSA §2.1.5.1.2.2).

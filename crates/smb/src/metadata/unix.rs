@@ -40,12 +40,13 @@ fn kind_of(file_type: FileType) -> PosixFileType {
     }
 }
 
-pub(crate) fn information(attrs: &Attrs, file_info: &FileInfo, device_id: u32) -> PosixInformation {
-    PosixInformation {
-        inode: attrs.file_id,
-        unix: unix_of(attrs, file_info),
-        ..attributes_of(file_info, device_id)
-    }
+pub(crate) fn information(
+    inode: u64,
+    attrs: &Attrs,
+    file_info: &FileInfo,
+    device_id: u32,
+) -> PosixInformation {
+    PosixInformation { inode, unix: unix_of(attrs, file_info), ..attributes_of(file_info, device_id) }
 }
 
 pub(crate) fn information_of_unknown(inode: u64, device_id: u32) -> PosixInformation {

@@ -7,7 +7,10 @@ use crate::state::service::Service;
 use crate::state::tree::DiskShare;
 use smb_wire::NtStatus;
 use std::sync::Arc;
-use vfs::{Attrs, Blocking, Caller, File, FileType, FsError, FsResult, Resolved};
+use vfs::{Attrs, Blocking, Caller, File, FileType, FsError, FsResult, Resolved, ViewId};
+
+/// The name of the directory of snapshots in every directory, as NetApp's. No listing contains it.
+const SNAPSHOTS: &[u8] = b"~snapshot";
 
 /// The parent directory of the turn's previous CREATE. All requests of a turn arrived before the first was answered,
 /// so each may see directories as the first did.
@@ -16,6 +19,7 @@ pub(crate) struct PathCache(Option<CachedDirectory>);
 
 struct CachedDirectory {
     disk: Arc<DiskShare>,
+    view: ViewId,
     names: Vec<Vec<u8>>,
     naming: Naming,
     dir: File,
@@ -31,18 +35,20 @@ impl PathCache {
     pub(crate) fn resolve_dir(
         &mut self,
         disk: &Arc<DiskShare>,
+        view: ViewId,
         names: &[Vec<u8>],
         naming: Naming,
     ) -> Result<(Resolved, Vec<Vec<u8>>), CommandError> {
         let is_same = |old: &CachedDirectory| {
-            Arc::ptr_eq(&old.disk, disk) && old.names == names && old.naming == naming
+            Arc::ptr_eq(&old.disk, disk) && (old.view, old.naming) == (view, naming) && old.names == names
         };
         if let Some(old) = self.0.as_ref().filter(|old| is_same(old)) {
             return Ok((Resolved { file: old.dir.clone(), attrs: old.attrs }, old.path.clone()));
         }
-        let (dir, path) = resolve_dir(disk, names, naming)?;
+        let (dir, path) = resolve_dir(disk, view, names, naming)?;
         self.0 = Some(CachedDirectory {
             disk: Arc::clone(disk),
+            view,
             names: names.to_vec(),
             naming,
             dir: dir.file.clone(),
@@ -60,15 +66,21 @@ pub(crate) fn resolve_parent(
     naming: Naming,
 ) -> Result<(Resolved, Vec<Vec<u8>>), CommandError> {
     let dirs = path.split_last().map_or(&[][..], |(_, dirs)| dirs);
-    resolve_dir(disk, dirs, naming)
+    resolve_dir(disk, ViewId::LIVE, dirs, naming)
+}
+
+/// The root of a share, live or as a snapshot has it.
+pub(crate) fn root(disk: &DiskShare, view: ViewId) -> FsResult<File> {
+    if view == ViewId::LIVE { Ok(disk.export.root()) } else { disk.export.root_in(view) }
 }
 
 fn resolve_dir(
     disk: &DiskShare,
+    view: ViewId,
     names: &[Vec<u8>],
     naming: Naming,
 ) -> Result<(Resolved, Vec<Vec<u8>>), CommandError> {
-    let root = disk.export.root();
+    let root = root(disk, view).map_err(path_error)?;
     let attrs = root.attrs(Blocking::Allowed)?;
     let (mut dir, mut path) = (Resolved { file: root, attrs }, Vec::with_capacity(names.len() + 1));
     for name in names {
@@ -90,7 +102,8 @@ pub(crate) fn path_error(error: FsError) -> CommandError {
     }
 }
 
-/// Finds a name in a directory: in its exact spelling, or else in another case. Returns the stored name.
+/// Finds a name in a directory: in its exact spelling, or else in another case. Returns the stored name. Without such an
+/// entry, `~snapshot` is the directory of snapshots.
 pub(crate) fn find_name(
     dir: &Resolved,
     caller: &Caller,
@@ -100,11 +113,29 @@ pub(crate) fn find_name(
     let opened = dir.open_dir(caller, Blocking::Allowed)?;
     match opened.lookup(name, Blocking::Allowed) {
         Err(FsError::NotFound) if naming == Naming::Windows => {}
+        Err(FsError::NotFound) => return snapshots_in(dir, name),
         found => return Ok((name.to_vec(), found?)),
     }
-    let stored = dir.file.find_ignoring_case(caller, name, folded_key)?.ok_or(FsError::NotFound)?;
+    let Some(stored) = dir.file.find_ignoring_case(caller, name, folded_key)? else {
+        return snapshots_in(dir, name);
+    };
     let found = opened.lookup(&stored, Blocking::Allowed)?;
     Ok((stored, found))
+}
+
+/// The directory of snapshots in `dir`, if `name` is its name over SMB.
+fn snapshots_in(dir: &Resolved, name: &[u8]) -> FsResult<(Vec<u8>, Resolved)> {
+    if !name.eq_ignore_ascii_case(SNAPSHOTS) || !dir.attrs.is_live() {
+        return Err(FsError::NotFound);
+    }
+    let key = dir.file.key().in_view(ViewId::DIRECTORY);
+    let file = dir.file.export().file(&key, Blocking::Allowed).map_err(|error| match error {
+        // Clients may not reach it.
+        FsError::Stale => FsError::NotFound,
+        error => error,
+    })?;
+    let attrs = file.attrs(Blocking::Allowed)?;
+    Ok((SNAPSHOTS.to_vec(), Resolved { file, attrs }))
 }
 
 /// Locks all spellings of a name in a directory, so that a lookup and the creation after it are atomic. POSIX names

@@ -6,6 +6,7 @@
 //! | WRITE | one WRITE, and its bytes |
 //! | SRV_COPYCHUNK | a READ and a WRITE of each chunk, and the bytes of both, a MiB at a time |
 //! | FILE_LEVEL_TRIM | a WRITE without bytes of each range |
+//! | SRV_ENUMERATE_SNAPSHOTS | sixteen operations |
 //! | QUERY_DIRECTORY, QUERY_INFO of descriptors, extended attributes and streams | one operation, and the bytes of the reply as bytes read |
 //! | SET_INFO of descriptors and extended attributes, CREATE with them | one operation, and their bytes as bytes written |
 //! | QUERY_INFO, CLOSE | one operation; one of each goes free with every CREATE of the message |

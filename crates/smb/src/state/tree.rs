@@ -73,16 +73,11 @@ impl DiskShare {
         Self { export: Arc::clone(export), caller, holder, claim_holder: claimant, must_seal, origin }
     }
 
-    /// `STATUS_MEDIA_WRITE_PROTECTED` in a read-only export. Deletions must check this early: no check follows when a
-    /// file is deleted with its last open.
-    pub(crate) fn check_writable(&self) -> Result<(), NtStatus> {
-        if self.caller.read_only { Err(NtStatus::MEDIA_WRITE_PROTECTED) } else { Ok(()) }
-    }
-
-    /// The serial number by which clients distinguish volumes.
-    pub(crate) fn serial_number(&self) -> u32 {
-        let [a, b, c, d, ..] = self.export.volume.id().0.to_le_bytes();
-        u32::from_le_bytes([a, b, c, d])
+    /// `STATUS_MEDIA_WRITE_PROTECTED` in a read-only export and in a snapshot. Deletions must check this early: no check
+    /// follows when a file is deleted with its last open.
+    pub(crate) fn check_writable(&self, file: &File) -> Result<(), NtStatus> {
+        let is_writable = !self.caller.read_only && file.is_live();
+        if is_writable { Ok(()) } else { Err(NtStatus::MEDIA_WRITE_PROTECTED) }
     }
 
     /// Deletes closed files that are to be deleted.

@@ -37,6 +37,7 @@ mod sequence;
 mod session;
 mod settings;
 mod share;
+mod snapshots;
 mod stored_attributes;
 mod streams;
 mod unauthenticated;

@@ -24,18 +24,18 @@ use std::path::PathBuf;
 use vfs::{Caller, PendingSync, ShareSettings};
 
 /// Storage and state directory, which survive server restarts.
-struct Machine {
-    disks: Disks,
+pub(crate) struct Machine {
+    pub(crate) disks: Disks,
     dir: TestDir,
 }
 
 impl Machine {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { disks: Disks::default(), dir: TestDir::new() }
     }
 
     /// Starts a server; the previous one must have ended.
-    fn start(&self) -> Rig {
+    pub(crate) fn start(&self) -> Rig {
         self.start_with(true)
     }
 
@@ -45,7 +45,7 @@ impl Machine {
         Rig::restarted(&self.disks, &self.dir.open(), continuously_available)
     }
 
-    fn records(&self) -> Vec<PathBuf> {
+    pub(crate) fn records(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.dir.path().join("persistent-opens")).unwrap();
         entries.map(|entry| entry.unwrap().path()).collect()
     }
@@ -63,7 +63,7 @@ impl Machine {
 }
 
 /// The context of a persistent open.
-fn asks(guid: u8) -> Context {
+pub(crate) fn asks(guid: u8) -> Context {
     let create_guid = Guid([guid; 16]);
     let request = DurableRequestV2 { timeout: 0, flags: DurableFlags::PERSISTENT, create_guid };
     (DurableRequestV2::NAME, request.to_bytes())
@@ -77,7 +77,7 @@ fn wants(file_id: FileId, guid: u8) -> Context {
 }
 
 /// Alice with a client that supports persistent handles.
-fn alice(rig: &Rig, machine: u8) -> Client {
+pub(crate) fn alice(rig: &Rig, machine: u8) -> Client {
     let capabilities = Capabilities::PERSISTENT_HANDLES | Offer::default().capabilities;
     rig.alice_with(&Offer { capabilities, client_guid: Guid([machine; 16]), ..Offer::default() })
 }
@@ -90,7 +90,7 @@ fn open(client: &mut Client, path: &str, opening: Opening, guid: u8) -> FileId {
 }
 
 /// The timeout and flags in the reply.
-fn granted(reply: &Reply) -> Option<(u32, DurableFlags)> {
+pub(crate) fn granted(reply: &Reply) -> Option<(u32, DurableFlags)> {
     let body = reply.body::<CreateResponse<'_>>();
     let response = DurableResponseV2::from_bytes(body.contexts.find(DurableRequestV2::NAME)?).unwrap();
     Some((response.timeout, response.flags))

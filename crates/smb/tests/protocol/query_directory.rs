@@ -48,7 +48,7 @@ pub(crate) fn output(reply: &Reply) -> &[u8] {
     reply.body::<OutputResponse<&[u8]>>().output
 }
 
-fn names_in(reply: &Reply, class: DirectoryClass) -> Vec<String> {
+pub(crate) fn names_in(reply: &Reply, class: DirectoryClass) -> Vec<String> {
     let (_, length, start) = CLASSES.into_iter().find(|(known, ..)| *known == class).unwrap();
     let entries = chain::entries(8, output(reply)).map(|entry| {
         let entry = entry.unwrap();
@@ -60,7 +60,12 @@ fn names_in(reply: &Reply, class: DirectoryClass) -> Vec<String> {
 }
 
 /// The names of a complete scan, in order.
-fn scan(client: &mut Client, dir: FileId, pattern: &str, room: u32) -> Result<Vec<String>, NtStatus> {
+pub(crate) fn scan(
+    client: &mut Client,
+    dir: FileId,
+    pattern: &str,
+    room: u32,
+) -> Result<Vec<String>, NtStatus> {
     let mut names = Vec::new();
     let mut flags = QueryDirectoryFlags::RESTART_SCANS;
     loop {

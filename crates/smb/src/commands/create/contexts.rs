@@ -24,8 +24,8 @@ impl ResponseContexts {
             (MaximalAccess::NAME, answer.to_bytes())
         });
         let id = contexts.find(OnDiskId::NAME).map(|_| {
-            let volume_id = u64::from(open.disk.serial_number());
-            let answer = OnDiskId { disk_file_id: attrs.file_id, volume_id };
+            let volume_id = u64::from(open.serial_number());
+            let answer = OnDiskId { disk_file_id: open.file_number(attrs), volume_id };
             (OnDiskId::NAME, answer.to_bytes())
         });
         Self(maximal.into_iter().chain(id).chain(more.into_iter().flatten()).collect())

@@ -119,7 +119,9 @@ impl DurableContext {
         let timeout_or = |default| if timeout_ms == 0 { default } else { timeout_ms.min(DURABLE_MS_MAX) };
         let durable =
             Durable { owner, create_guid, timeout_ms: timeout_or(DURABLE_MS_DEFAULT), is_persistent: false };
-        if self.is_for_persistent() && cx.is_continuously_available(&open.disk) && !open.file.is_stream() {
+        // Records name no view: an open of a snapshot is durable at most.
+        let can_persist = !open.file.is_stream() && open.file.is_live();
+        if self.is_for_persistent() && cx.is_continuously_available(&open.disk) && can_persist {
             let timeout_ms = timeout_or(PERSISTENT_MS_DEFAULT);
             let persistent = Durable { timeout_ms, is_persistent: true, ..durable };
             if make_persistent(cx, open, persistent, args.share_access, grant).is_some() {

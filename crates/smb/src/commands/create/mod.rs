@@ -9,6 +9,7 @@ mod durable;
 mod posix;
 mod resolve;
 mod streams;
+mod timewarp;
 
 use super::tree_connect::READ_ONLY;
 use crate::limits::{CREATE_TRIES, PATH_NAMES_MAX};
@@ -43,7 +44,7 @@ use vfs::qos::Transferred;
 use vfs::volume::change_notify::ChangeMask;
 use vfs::{
     Access, Attrs, Blocking, Caller, Disposition, File, FileType, FsError, FsResult, OpenFile, SecurityStyle,
-    SetAttrs, Wait,
+    SetAttrs, ViewId, Wait,
 };
 
 pub(crate) use allocation::check_room;
@@ -102,19 +103,20 @@ pub(crate) fn create(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Wr
     if path.len() > PATH_NAMES_MAX {
         return Err(NtStatus::OBJECT_NAME_INVALID.into());
     }
+    let view = timewarp::view_of(&disk, &args.contexts)?;
     if !must_exist(&args) && disk.export.volume.claims().is_in_grace() {
         // A file created now could not be opened.
         return Err(CommandError::Wait(Wait::Recall));
     }
     let mut has_deleted = false;
     for _ in 0..CREATE_TRIES {
-        let resolved = match resolve(cx, &args, posix, &disk, &path, &part) {
+        let resolved = match resolve(cx, &args, posix, &disk, view, &path, &part) {
             // Another client created it first.
             Err(CommandError::Status(NtStatus::OBJECT_NAME_COLLISION)) if !must_create(&args) => continue,
             Err(CommandError::Status(NtStatus::IO_REPARSE_TAG_NOT_HANDLED))
                 if posix.naming() == Naming::Posix =>
             {
-                return posix::stopped_on_link(&disk, &path, w);
+                return posix::stopped_on_link(&disk, view, &path, w);
             }
             resolved => resolved?,
         };
@@ -191,12 +193,13 @@ fn resolve(
     args: &CreateRequest<'_>,
     posix: PosixOptions,
     disk: &Arc<DiskShare>,
+    view: ViewId,
     path: &[Vec<u8>],
     part: &Part,
 ) -> Result<ResolvedFile, CommandError> {
     let is_dir = args.create_options.contains(CreateOptions::DIRECTORY_FILE);
     let making = (!must_exist(args)).then_some(cx.message.service);
-    match (resolve::resolve_path(disk, path, posix.naming(), cx.message.path_cache, making)?, part) {
+    match (resolve::resolve_path(disk, view, path, posix.naming(), cx.message.path_cache, making)?, part) {
         (target, Part::Stream(name)) => streams::resolve(cx, args, disk, target, name),
         // `::$DATA` never names a directory.
         (_, Part::Data) if is_dir => Err(NtStatus::NOT_A_DIRECTORY.into()),
@@ -248,10 +251,6 @@ fn check(args: &CreateRequest<'_>) -> Result<(), NtStatus> {
     if args.contexts.0.iter().any(|context| context.name.len() < CONTEXT_NAME_BYTES_MIN) {
         return Err(NtStatus::INVALID_PARAMETER);
     }
-    // There are no snapshots (MS-SMB2 §2.2.13.2.7).
-    if args.contexts.find(b"TWrp").is_some() {
-        return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
-    }
     Ok(())
 }
 
@@ -296,6 +295,9 @@ fn open_existing(
     if is_dir && overwrites {
         return Err(NtStatus::FILE_IS_A_DIRECTORY.into());
     }
+    if !attrs.is_live() && (overwrites || options.contains(CreateOptions::DELETE_ON_CLOSE)) {
+        return Err(NtStatus::MEDIA_WRITE_PROTECTED.into());
+    }
     if attrs.file_type == FileType::Symlink && !options.contains(CreateOptions::OPEN_REPARSE_POINT) {
         return Err(NtStatus::IO_REPARSE_TAG_NOT_HANDLED.into());
     }
@@ -311,6 +313,19 @@ fn open_existing(
     let desired = without_generic(args.desired_access);
     let maximal = maximal_access(disk, &entry_path, &file, &attrs, naming, desired)?;
     let requested = desired.without(AccessMask::MAXIMUM_ALLOWED);
+    if !attrs.is_live() {
+        check_frozen_access(disk, &file, &attrs, requested, maximal)?;
+        let granted = if desired == requested { requested } else { maximal | requested };
+        return Ok(ResolvedFile {
+            entry_path,
+            file,
+            attrs,
+            base_type: attrs.file_type,
+            naming,
+            granted,
+            action,
+        });
+    }
     let needed = match overwrites {
         // A superseded file loses its extended attributes and gets new attributes.
         true if removes_streams(&file, naming) => {
@@ -331,6 +346,41 @@ fn open_existing(
         return Err(NtStatus::CANNOT_DELETE.into());
     }
     Ok(ResolvedFile { entry_path, file, attrs, base_type: attrs.file_type, naming, granted, action })
+}
+
+/// Checks the rights that a user wants on a file of a snapshot. As on Windows, an open may have the right to write that
+/// the file gave at its time; the writes fail (smb2.twrp.write). All other changes are refused here.
+fn check_frozen_access(
+    disk: &DiskShare,
+    file: &File,
+    attrs: &Attrs,
+    requested: AccessMask,
+    maximal: AccessMask,
+) -> Result<(), CommandError> {
+    let changes = requested.without(maximal);
+    if changes.is_empty() {
+        return Ok(());
+    }
+    let caller = &disk.caller;
+    let live = Attrs { view: ViewId::LIVE, ..*attrs };
+    let is_dir = attrs.file_type == FileType::Directory;
+    let at_its_time = match file.rights(caller, attrs, Blocking::Allowed)? {
+        Some(rights) if !caller.read_only => rights_from_list(rights, false, false),
+        Some(_) => AccessMask::empty(),
+        None if file.is_stream() => rights_from_mode(&file.access(caller, Blocking::Allowed)?, is_dir, false),
+        None => rights_from_mode(&file.access_by(live, caller, Blocking::Allowed)?, is_dir, false),
+    };
+    let of_data = AccessMask::WRITE_DATA
+        | AccessMask::APPEND_DATA
+        | AccessMask::WRITE_EA
+        | AccessMask::WRITE_ATTRIBUTES;
+    if !is_dir && of_data.contains(changes) && at_its_time.contains(changes) {
+        return Ok(());
+    }
+    let reads = READ_ONLY | AccessMask::EXECUTE;
+    // Without the right to read, the change of it is not the matter.
+    let is_readable = maximal.contains(requested & reads);
+    Err(if is_readable { NtStatus::MEDIA_WRITE_PROTECTED } else { NtStatus::ACCESS_DENIED }.into())
 }
 
 /// Computes the user's rights on a file. Checks deletion only if `desired` includes it, or asks for all rights. POSIX
@@ -360,8 +410,8 @@ pub(crate) fn maximal_access(
         Some(rights) => {
             let is_listed = entry_path.entry.as_ref().map(|(dir, _)| may_list(dir, caller)).transpose()?;
             let all = rights_from_list(rights, is_listed == Some(true), may_remove);
-            // An export rule may restrict the rights of the ACL.
-            if caller.read_only { all & READ_ONLY } else { all }
+            // An export rule may restrict the rights of the ACL, and so does a snapshot.
+            if caller.read_only || !attrs.is_live() { all & READ_ONLY } else { all }
         }
         None => rights_from_mode(&reply, attrs.file_type == FileType::Directory, may_remove),
     };
@@ -408,7 +458,7 @@ fn create_new(
     };
     let created = created.map_err(|error| match error {
         // Windows reports a missing right to add names, whatever the cause.
-        FsError::ReadOnly => CommandError::Status(NtStatus::ACCESS_DENIED),
+        FsError::ReadOnly if disk.caller.read_only => CommandError::Status(NtStatus::ACCESS_DENIED),
         error => error.into(),
     })?;
     let attrs = match attributes::apply_to_new(
@@ -465,7 +515,7 @@ fn open_and_claim(
     }
     let deletes = args.create_options.contains(CreateOptions::DELETE_ON_CLOSE);
     if deletes {
-        disk.check_writable()?;
+        disk.check_writable(&file)?;
     }
     let opened = open_data(disk, &file, &attrs, granted, action)?;
     let app_instance = durable::close_failed_over(cx, args, durable, &file)?;
@@ -552,7 +602,7 @@ fn claim_request(
     OpenRequest {
         holder: disk.holder,
         stream: file.stream(),
-        access: claimed_by(&disk.caller, granted | writes, args.share_access),
+        access: claimed_by(&disk.caller, file, granted | writes, args.share_access),
         truncates,
         is_mandatory: true,
         is_advisory: false,
@@ -592,6 +642,8 @@ fn open_data(
     if attrs.file_type != FileType::Regular {
         return Ok(None);
     }
+    // Nobody writes in a snapshot, whatever rights the open has.
+    let granted = if attrs.is_live() { granted } else { granted & READ_ONLY };
     let access = data_access(granted, file.volume().security_style() == SecurityStyle::Ntfs);
     let opened = match action {
         CreateAction::CREATED => file.open_new(&disk.caller, access, Blocking::Allowed)?.0,
@@ -637,7 +689,7 @@ fn overwrite(
         attrs = attributes::apply_to_overwritten(open, attrs, args, cx.message.pending)?;
     }
     open.notify_modified(ChangeMask::SIZE | ChangeMask::MODIFIED | ChangeMask::ATTRIBUTES);
-    let access = claimed_by(caller, open.granted, args.share_access);
+    let access = claimed_by(caller, file, open.granted, args.share_access);
     // The write claim served the truncation alone; the open keeps the rights it requested.
     file.claim(&Request::Downgrade { open: open.claim(), access });
     Ok(attrs)

@@ -12,8 +12,8 @@ use smb_wire::error::{ErrorContext, ErrorId, ErrorResponse, SymlinkError};
 use smb_wire::posix::{NAME, PosixRequest};
 use smb_wire::{Decode, Encode, NtStatus, Utf16, Writer};
 use std::sync::Arc;
-use vfs::Attrs;
 use vfs::model::attrs::MODE_BITS;
+use vfs::{Attrs, ViewId};
 
 use super::resolve::{self, PathTarget};
 use crate::request::path_lookup::PathCache;
@@ -70,10 +70,15 @@ pub(super) fn response(
 }
 
 /// Reports a symbolic link in the path and its target; the client resolves it (MS-SMB2 §2.2.2.2.1).
-pub(super) fn stopped_on_link(disk: &Arc<DiskShare>, path: &[Vec<u8>], w: &mut Writer<'_>) -> CommandResult {
+pub(super) fn stopped_on_link(
+    disk: &Arc<DiskShare>,
+    view: ViewId,
+    path: &[Vec<u8>],
+    w: &mut Writer<'_>,
+) -> CommandResult {
     let not_handled = NtStatus::IO_REPARSE_TAG_NOT_HANDLED;
     let PathTarget::Found { file, .. } =
-        resolve::resolve_path(disk, path, Naming::Posix, &mut PathCache::default(), None)?
+        resolve::resolve_path(disk, view, path, Naming::Posix, &mut PathCache::default(), None)?
     else {
         return Err(not_handled.into());
     };

@@ -52,6 +52,9 @@ pub(super) fn resolve(
                 Err(FsError::NotFound) => return Err(NtStatus::OBJECT_NAME_NOT_FOUND.into()),
                 Err(error) => return Err(error.into()),
             }
+            if !attrs.is_live() {
+                return Err(NtStatus::MEDIA_WRITE_PROTECTED.into());
+            }
             let entry_path = EntryPath { stream: Some(name.to_vec()), ..entry_path };
             let desired = without_generic(args.desired_access);
             let maximal = maximal_access(disk, &entry_path, &file, &attrs, Naming::Windows, desired)?;

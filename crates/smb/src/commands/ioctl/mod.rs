@@ -6,6 +6,7 @@ mod copy;
 mod interfaces;
 mod ranges;
 mod reparse;
+mod snapshots;
 mod volume;
 
 use super::negotiate::validate;
@@ -64,7 +65,8 @@ pub(crate) fn ioctl(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Wri
 }
 
 pub(crate) fn demand(args: &IoctlRequest<'_>) -> Demand {
-    copy::copy_demand(args).or_else(|| ranges::trim_demand(args)).unwrap_or(Demand::OTHER)
+    let several = copy::copy_demand(args).or_else(|| ranges::trim_demand(args));
+    several.or_else(|| snapshots::enumeration_demand(args)).unwrap_or(Demand::OTHER)
 }
 
 fn is_of_no_file(code: CtlCode) -> bool {
@@ -96,7 +98,7 @@ fn of_file(
         CtlCode::FILE_LEVEL_TRIM => ranges::trim(cx, open, args),
         CtlCode::GET_REPARSE_POINT => reparse::get(open, args),
         CtlCode::SET_REPARSE_POINT => reparse::set(cx, open, args.input),
-        CtlCode::SRV_ENUMERATE_SNAPSHOTS => volume::snapshots(args),
+        CtlCode::SRV_ENUMERATE_SNAPSHOTS => snapshots::enumerate(open, args),
         CtlCode::CREATE_OR_GET_OBJECT_ID => volume::object_id(open, args),
         CtlCode::GET_COMPRESSION => volume::compression(args),
         CtlCode::SET_COMPRESSION => volume::set_compression(open, args.input),

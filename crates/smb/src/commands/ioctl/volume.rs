@@ -1,31 +1,19 @@
-//! File requests whose answer is the same for the whole volume: no snapshots, no compression, ids as object ids.
+//! File requests whose answer is the same for the whole volume: no compression, ids as object ids.
 
 use super::answer::FsctlReply;
 use crate::request::outcome::CommandError;
 use crate::state::open::Open;
-use smb_wire::copy::SnapshotArray;
 use smb_wire::fsctl::{COMPRESSION_FORMAT_NONE, ObjectIdBuffer};
 use smb_wire::ioctl::IoctlRequest;
 use smb_wire::types::AccessMask;
-use smb_wire::{Decode, Guid, NtStatus, Utf16};
+use smb_wire::{Decode, Guid, NtStatus};
 use vfs::Blocking;
-
-/// FSCTL_SRV_ENUMERATE_SNAPSHOTS (MS-SMB2 §3.3.5.15.1): none.
-pub(super) fn snapshots(args: &IoctlRequest<'_>) -> Result<FsctlReply, CommandError> {
-    let none = SnapshotArray {
-        number_of_snapshots: 0,
-        number_of_snapshots_returned: 0,
-        // Two zeros end an empty list of names.
-        snapshots: Utf16::new(&[0; 4])?,
-    };
-    FsctlReply::encode_whole(args, &none, NtStatus::INVALID_PARAMETER)
-}
 
 /// FSCTL_CREATE_OR_GET_OBJECT_ID: the ids of volume and file, which are unique.
 pub(super) fn object_id(open: &Open, args: &IoctlRequest<'_>) -> Result<FsctlReply, CommandError> {
-    let file_id = open.file.attrs(Blocking::Allowed)?.file_id;
+    let file_id = open.file_number(&open.file.attrs(Blocking::Allowed)?);
     let mut object_id = [0; 16];
-    object_id[..4].copy_from_slice(&open.disk.serial_number().to_le_bytes());
+    object_id[..4].copy_from_slice(&open.serial_number().to_le_bytes());
     object_id[8..].copy_from_slice(&file_id.to_le_bytes());
     let object_id = Guid(object_id);
     let buffer = ObjectIdBuffer { object_id, birth_object_id: object_id, ..ObjectIdBuffer::default() };

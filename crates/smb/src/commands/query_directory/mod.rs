@@ -1,9 +1,13 @@
 //! QUERY_DIRECTORY (MS-SMB2 §3.3.5.18, MS-FSA §2.1.5.6).
 
 mod apple;
+mod frozen;
+
+use frozen::FrozenDir;
 
 use crate::limits::TRANSACT_BYTES_MAX;
 use crate::metadata::file_info::FileInfo;
+use crate::metadata::identity;
 use crate::metadata::names::{Naming, Pattern, component, to_wire};
 use crate::metadata::unix;
 use crate::request::context::RequestContext;
@@ -18,7 +22,7 @@ use smb_wire::types::AccessMask;
 use smb_wire::{Encode, ExternalBuffer, NtStatus, Writer};
 use std::ops::ControlFlow;
 use vfs::qos::{Kind, Transferred};
-use vfs::{Attrs, Blocking, Entry, ExtraAttrs, FileKey, FsError, Resolved};
+use vfs::{Attrs, Blocking, Entry, ExtraAttrs, FileKey, FsError, Resolved, ViewId};
 
 /// The offset of the entries' length in the reply.
 const LENGTH_AT: usize = smb_wire::header::HEADER_SIZE + 4;
@@ -46,8 +50,11 @@ pub(crate) fn query(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Wri
     let mut page = ReplyPage {
         listing: ListingWriter::new(args.file_information_class, w, room),
         is_single: args.flags.contains(QueryDirectoryFlags::RETURN_SINGLE_ENTRY),
-        posix_device: is_posix.then(|| open.disk.serial_number()),
-        needs_attrs: access_based || args.file_information_class != DirectoryClass::NAMES,
+        posix_device: is_posix.then(|| open.serial_number()),
+        // The attributes also tell the directory of snapshots from a file of that name.
+        needs_attrs: access_based
+            || args.file_information_class != DirectoryClass::NAMES
+            || open.file.is_root(),
         hides: access_based,
         is_for_apple: args.file_information_class == DirectoryClass::ID_BOTH_DIRECTORY
             && cx.session()?.has_announced(AppleCapabilities::SUPPORTS_READ_DIR_ATTR),
@@ -121,7 +128,9 @@ impl ReplyPage {
         let is_taken = match self.posix_device {
             Some(device) => {
                 let information = match &object {
-                    Some(EntryObject { attrs, file_info, .. }) => unix::information(attrs, file_info, device),
+                    Some(EntryObject { attrs, file_info, .. }) => {
+                        unix::information(file_id, attrs, file_info, device)
+                    }
                     None => unix::information_of_unknown(file_id, device),
                 };
                 self.listing.push_posix(&information, name, w)
@@ -195,7 +204,8 @@ fn list_single(
     let extra = found.file.extra_attrs(&found.attrs, Blocking::Allowed)?;
     let object = EntryObject::of(open, page, &stored, &found.file.key(), &found.attrs, &extra);
     // An entry that did not fit is returned by the next query.
-    cursor.at_end = page.push(&wire, Some(object), found.attrs.file_id, w);
+    let file_id = identity::file_id(&found.file, &found.attrs);
+    cursor.at_end = page.push(&wire, Some(object), file_id, w);
     Ok(())
 }
 
@@ -216,15 +226,22 @@ fn list_matching(
     };
     let parent = parent.map(|found| (found.file.key(), found.attrs));
     let (mut cookie, needs_attrs) = (cursor.cookie, page.needs_attrs);
+    let dir = FrozenDir::of(open)?;
     let mut take = |entry: &Entry<'_>| {
         if page.is_single && !page.listing.is_empty() {
             return ControlFlow::Break(());
         }
         if let Some(wire) = to_wire(entry.name, open.naming) {
+            let version = dir.as_ref().and_then(|dir| dir.version(entry.name));
             let object = match entry.name {
                 b".." => parent.as_ref().map(|(key, attrs)| (key, attrs)),
-                _ => entry.object,
+                _ => entry.object.or(version.as_ref().map(|(key, attrs)| (key, attrs))),
             };
+            // The directory of snapshots, which no client sees in a listing.
+            if object.is_some_and(|(key, _)| key.view() == ViewId::DIRECTORY) && dir.is_none() {
+                cookie = entry.cookie;
+                return ControlFlow::Continue(());
+            }
             let is_hidden = page.hides
                 && !matches!(entry.name, b"." | b"..")
                 && !object.is_some_and(|(key, attrs)| export.is_visible(key, attrs, caller).unwrap_or(false));
@@ -232,12 +249,21 @@ fn list_matching(
                 cookie = entry.cookie;
                 return ControlFlow::Continue(());
             }
-            // A file removed meanwhile has no attributes.
-            let object = object.map(|(key, attrs)| {
-                let extra = export.extra_attrs(key, attrs).unwrap_or_default();
-                EntryObject::of(open, page, entry.name, key, attrs, &extra)
+            let file_id = match &dir {
+                Some(dir) if version.is_none() => dir.file_id_of(entry, object),
+                _ => entry.file_id,
+            };
+            // A file removed meanwhile has no attributes. Those of snapshots are not opened for the listing.
+            let object = object.map(|(key, attrs)| match version {
+                Some(_) => {
+                    EntryObject { file_info: FileInfo::of(attrs, &ExtraAttrs::default()), attrs, apple: None }
+                }
+                None => {
+                    let extra = export.extra_attrs(key, attrs).unwrap_or_default();
+                    EntryObject::of(open, page, entry.name, key, attrs, &extra)
+                }
             });
-            if !page.push(&wire, object, entry.file_id, w) {
+            if !page.push(&wire, object, file_id, w) {
                 return ControlFlow::Break(());
             }
         }

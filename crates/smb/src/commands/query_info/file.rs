@@ -59,7 +59,7 @@ pub(super) fn query(
     Ok(match class {
         FileClass::BASIC => Info::fixed(&basic(&file_info)),
         FileClass::STANDARD => Info::fixed(&standard(open, &attrs, &file_info)),
-        FileClass::INTERNAL => Info::fixed(&InternalInformation { index_number: attrs.file_id }),
+        FileClass::INTERNAL => Info::fixed(&InternalInformation { index_number: open.file_number(&attrs) }),
         FileClass::EA => {
             Info::fixed(&EaInformation { ea_size: extended_attributes::size(cx, open, &attrs)? })
         }
@@ -95,9 +95,12 @@ pub(super) fn query(
             let EaList { bytes, is_cut } = extended_attributes::query(cx, open, args)?;
             Info { bytes, fixed: 0, is_cut }
         }
-        FileClass::POSIX if open.naming == Naming::Posix => {
-            Info::fixed(&unix::information(&attrs, &file_info, open.disk.serial_number()))
-        }
+        FileClass::POSIX if open.naming == Naming::Posix => Info::fixed(&unix::information(
+            open.file_number(&attrs),
+            &attrs,
+            &file_info,
+            open.serial_number(),
+        )),
         _ => return Err(NtStatus::INVALID_INFO_CLASS.into()),
     })
 }
@@ -170,7 +173,7 @@ fn all(open: &Open, attrs: &Attrs, file_info: &FileInfo, ea_size: u32) -> Result
     let all = AllInformation {
         basic: basic(file_info),
         standard: standard(open, attrs, file_info),
-        internal: InternalInformation { index_number: attrs.file_id },
+        internal: InternalInformation { index_number: open.file_number(attrs) },
         ea: EaInformation { ea_size },
         access: AccessInformation { access_flags: open.granted },
         position: position(open),

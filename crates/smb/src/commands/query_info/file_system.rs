@@ -36,7 +36,7 @@ pub(super) fn query(cx: &RequestContext<'_, '_>, open: &Open, class: u8) -> Resu
             let label = utf16_bytes(volume.name());
             let volume = VolumeInformation {
                 volume_creation_time: FileInfo::of(&root, &ExtraAttrs::default()).created,
-                volume_serial_number: open.disk.serial_number(),
+                volume_serial_number: open.serial_number(),
                 volume_label: Utf16::new(&label)?,
                 supports_objects: false,
             };
@@ -61,11 +61,11 @@ pub(super) fn query(cx: &RequestContext<'_, '_>, open: &Open, class: u8) -> Resu
                 bytes_per_sector: SECTOR_BYTES,
             })
         }
-        FileSystemClass::DEVICE => Info::fixed(&device(open.disk.caller.read_only)),
+        FileSystemClass::DEVICE => Info::fixed(&device(open.check_writable().is_err())),
         FileSystemClass::ATTRIBUTE => {
             let name = utf16_bytes(FILE_SYSTEM_NAME);
             let attribute = AttributeInformation {
-                file_system_attributes: attributes(volume, open.disk.caller.read_only),
+                file_system_attributes: attributes(volume, open.check_writable().is_err()),
                 maximum_component_name_length: volume.limits().name_bytes_max,
                 file_system_name: Utf16::new(&name)?,
             };
@@ -89,7 +89,7 @@ pub(super) fn query(cx: &RequestContext<'_, '_>, open: &Open, class: u8) -> Resu
         }),
         FileSystemClass::OBJECT_ID => {
             let mut object_id = [0; 16];
-            object_id[..4].copy_from_slice(&open.disk.serial_number().to_le_bytes());
+            object_id[..4].copy_from_slice(&open.serial_number().to_le_bytes());
             Info::fixed(&ObjectIdInformation { object_id: Guid(object_id) })
         }
         FileSystemClass::POSIX if open.naming == Naming::Posix => Info::fixed(&posix(cx, open)?),
@@ -107,7 +107,7 @@ fn posix(cx: &RequestContext<'_, '_>, open: &Open) -> Result<FileSystemPosixInfo
         user_blocks_available: stat.bytes_available / UNIT_BYTES,
         total_file_nodes: stat.files_total,
         free_file_nodes: stat.files_free,
-        file_system_identifier: u64::from(open.disk.serial_number()),
+        file_system_identifier: u64::from(open.serial_number()),
     })
 }
 

@@ -136,6 +136,7 @@ fn set_allocation(cx: &mut RequestContext<'_, '_>, open: &Open, allocation: u64)
     open.check(AccessMask::WRITE_DATA)?;
     // Directories and special files have no allocation.
     let opened = open.opened().ok_or(NtStatus::INVALID_PARAMETER)?;
+    open.check_writable()?;
     let Attrs { size, used, .. } = open.file.attrs(Blocking::Allowed)?;
     if allocation < size {
         return set_size(cx, open, allocation);
@@ -156,6 +157,7 @@ fn set_allocation(cx: &mut RequestContext<'_, '_>, open: &Open, allocation: u64)
 fn set_size(cx: &mut RequestContext<'_, '_>, open: &Open, size: u64) -> Result<(), CommandError> {
     open.check(AccessMask::WRITE_DATA)?;
     let opened = open.opened().ok_or(NtStatus::INVALID_PARAMETER)?;
+    open.check_writable()?;
     let set = SetAttrs { size: Some(size), ..SetAttrs::default() };
     match opened.set_attrs(&open.disk.caller, &set, cx.message.pending) {
         Err(FsError::Wait(Wait::Recall)) => Err(cx.wait_for_io(open, IoKind::Write, Span::to_end(size))),
@@ -268,7 +270,7 @@ fn set_disposition(
 ) -> Result<(), CommandError> {
     open.check(AccessMask::DELETE)?;
     if deletes {
-        open.disk.check_writable()?;
+        open.check_writable()?;
         if open.entry_path().deletion(&open.file, None).is_none() {
             return Err(NtStatus::CANNOT_DELETE.into());
         }

@@ -12,6 +12,7 @@ pub(crate) mod watch;
 use super::caching::leases::{LeaseGuard, OpenCaching};
 use super::tree::DiskShare;
 use crate::metadata::file_info::FileInfo;
+use crate::metadata::identity;
 use crate::metadata::names::Naming;
 use channel_sequence::ChannelSequence;
 use directory_cursor::DirectoryCursor;
@@ -32,6 +33,9 @@ use vfs::{
     SetTime, Wait,
 };
 use watch::DirectoryWatch;
+
+/// The rights to write data.
+const WRITE_DATA: AccessMask = AccessMask(AccessMask::WRITE_DATA.0 | AccessMask::APPEND_DATA.0);
 
 /// `Open`: a file opened by a client, with its claim on the file.
 pub(crate) struct Open {
@@ -162,10 +166,15 @@ impl Open {
         self.caching.parent_lease
     }
 
-    /// The file's data, if the open has all of `access`.
+    /// The file's data, if the open has all of `access`. An open of a snapshot may have the right to write, but nobody
+    /// writes there.
     pub(crate) fn data(&self, access: Access) -> Result<&OpenFile<'static>, NtStatus> {
         match &self.open_file {
             Some(opened) if opened.allows(access) => Ok(opened),
+            Some(_) if access.has(Access::WRITE) && self.granted.intersects(WRITE_DATA) => {
+                self.check_writable()?;
+                Err(NtStatus::ACCESS_DENIED)
+            }
             Some(_) => Err(NtStatus::ACCESS_DENIED),
             None => Err(NtStatus::INVALID_DEVICE_REQUEST),
         }
@@ -204,6 +213,21 @@ impl Open {
     /// `STATUS_ACCESS_DENIED` unless one of `rights` was granted.
     pub(crate) fn check(&self, rights: AccessMask) -> Result<(), NtStatus> {
         if self.granted.intersects(rights) { Ok(()) } else { Err(NtStatus::ACCESS_DENIED) }
+    }
+
+    /// `STATUS_MEDIA_WRITE_PROTECTED` in a read-only export and in a snapshot.
+    pub(crate) fn check_writable(&self) -> Result<(), NtStatus> {
+        self.disk.check_writable(&self.file)
+    }
+
+    /// The number of the file, which has `attrs`.
+    pub(crate) fn file_number(&self, attrs: &Attrs) -> u64 {
+        identity::file_id(&self.file, attrs)
+    }
+
+    /// The serial number by which clients distinguish volumes.
+    pub(crate) fn serial_number(&self) -> u32 {
+        identity::serial_number(self.disk.export.volume.id(), self.file.key().view())
     }
 
     /// The id in the table of claims.

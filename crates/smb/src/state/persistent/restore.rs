@@ -117,7 +117,7 @@ impl Service {
         let verdict = file.claim(&Request::Restore(RestoreRequest {
             holder: disk.holder,
             stream: file.stream(),
-            access: claimed_by(&disk.caller, AccessMask(record.granted), share_access),
+            access: claimed_by(&disk.caller, &file, AccessMask(record.granted), share_access),
             durable: claims::Durable { until, is_persistent: true },
             ranges: record.lock_spans()?,
             delete_on_close: is_deleted_on_close.then(|| link.clone()),

@@ -33,7 +33,7 @@ pub(crate) fn copy(client: &mut Client, key: ResumeKey, to: FileId, chunks: &[(u
 
 /// Asserts chunks, bytes of the last one, and total bytes.
 #[track_caller]
-fn assert_copied(reply: &Reply, status: NtStatus, done: [u32; 3]) {
+pub(crate) fn assert_copied(reply: &Reply, status: NtStatus, done: [u32; 3]) {
     let [chunks_written, chunk_bytes_written, total_bytes_written] = done;
     let expected = CopyChunkResponse { chunks_written, chunk_bytes_written, total_bytes_written };
     assert_eq!((reply.status(), CopyChunkResponse::from_bytes(output(reply))), (status, Ok(expected)));

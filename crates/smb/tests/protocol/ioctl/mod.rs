@@ -59,16 +59,6 @@ fn compression_state_is_none() {
 }
 
 #[test]
-fn snapshot_list_is_empty() {
-    let rig = Rig::new();
-    let (mut client, file) = new_file(&rig);
-    let reply = client.ioctl(file, CtlCode::SRV_ENUMERATE_SNAPSHOTS, &[], 16);
-    assert_eq!(output(&reply), [0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0]);
-    let short = client.ioctl(file, CtlCode::SRV_ENUMERATE_SNAPSHOTS, &[], 15);
-    short.assert_refused(NtStatus::INVALID_PARAMETER);
-}
-
-#[test]
 fn object_ids_differ() {
     let rig = Rig::new();
     let (mut client, file) = new_file(&rig);
