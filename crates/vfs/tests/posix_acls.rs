@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use vfs::{
     Access, Backend, Blocking, Caller, Disposition, Durability, Export, File, FsError, Name, NewInode,
-    PendingSync, PosixAcl, SecurityStyle, SetAttrs, SetXattr, Time, Volume, VolumeId,
+    PendingSync, PosixAcl, Resolved, SecurityStyle, SetAttrs, SetXattr, Snapshot, Time, ViewId, Volume,
+    VolumeId,
 };
 use vfs_testing::{MemFs, UncheckedNode};
 
@@ -70,4 +71,38 @@ fn file_without_a_list_of_its_own_is_ruled_by_that_of_posix() {
     fs.set_access_acl("file", Some(&PosixAcl { group: 4, users: [(5, 0)].into(), ..list() })).unwrap();
     assert_eq!(file.open(&member, Access::READ, ALLOWED).map(drop), Ok(()));
     assert_eq!(file.open(&named, Access::READ, ALLOWED).map(drop), Err(FsError::Access));
+}
+
+/// The list of a directory rules the directory of snapshots in it; in a snapshot, the list of its time does.
+#[test]
+fn lists_rule_directories_of_snapshots_and_their_files() {
+    for style in [SecurityStyle::Unix, SecurityStyle::Ntfs] {
+        let (fs, root, _file) = rig(style);
+        let new = NewInode { mode: 0o770, uid: 1, gid: 10, times: None, size: 0 };
+        fs.root().make_dir_unchecked(Name::new(b"dir").unwrap(), &new).unwrap();
+        fs.set_access_acl("dir", Some(&list())).unwrap();
+        fs.snapshots().unwrap().create(ViewId(1)).unwrap();
+        let snapshot = Snapshot { view: ViewId(1), name: "one".to_owned(), created: Time::default() };
+        root.volume().set_snapshots(vec![snapshot]);
+        let (member, named) = (Caller::new(2, 10, []), Caller::new(5, 99, []));
+        let walk = |caller: &Caller, path: &[&str]| {
+            let start = Resolved { attrs: root.attrs(ALLOWED)?, file: root.clone() };
+            let step =
+                |at: Resolved, name: &&str| at.open_dir(caller, ALLOWED)?.lookup(name.as_bytes(), ALLOWED);
+            path.iter().try_fold(start, step)?.open_dir(caller, ALLOWED).map(drop)
+        };
+        let ways = [&["dir", ".snapshot"][..], &["dir", ".snapshot", "one"], &[".snapshot", "one", "dir"]];
+        for path in ways {
+            assert_eq!(walk(&named, path), Ok(()), "{style:?} {path:?}");
+            assert_eq!(walk(&member, path), Err(FsError::Access), "{style:?} {path:?}");
+        }
+        // An open directory of snapshots follows the list of the live directory.
+        let key = fs.root().lookup(Name::new(b"dir").unwrap(), ALLOWED).unwrap().node.key();
+        let top = root.export().file(&key.in_view(ViewId::DIRECTORY), ALLOWED).unwrap();
+        fs.set_access_acl("dir", Some(&PosixAcl { group: 7, users: [(5, 0)].into(), ..list() })).unwrap();
+        assert_eq!(top.open_dir(&named, ALLOWED).err(), Some(FsError::Access), "{style:?}");
+        assert!(top.open_dir(&member, ALLOWED).is_ok(), "{style:?}");
+        assert_eq!(walk(&member, ways[1]), Err(FsError::Access), "the list of its time");
+        assert_eq!(walk(&named, ways[2]), Ok(()));
+    }
 }

@@ -1,6 +1,8 @@
 //! The directory of snapshots in a live directory.
 
 use super::{Snapshot, SnapshotList, SnapshotTable};
+use crate::backend::acls::Acls;
+use crate::backend::xattrs::{AuthorizeXattr, SetXattr, XattrName, XattrSink, Xattrs};
 use crate::backend::{
     AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr, AuthorizeWrite,
     Blocking, CreatedEntry, Entry, EntrySink, Lookup, Node, NodeRef, Special, SyncScope,
@@ -17,8 +19,6 @@ const SELF_COOKIE: u64 = 1;
 const PARENT_COOKIE: u64 = 2;
 /// Added to the number of a snapshot.
 const FIRST_COOKIE: u64 = 2;
-/// Mode bits of writing.
-const WRITE_BITS: u32 = 0o222;
 /// File numbers of the storage are below this bit, those that are made here above it.
 const MADE_HERE: u64 = 1 << 63;
 
@@ -63,8 +63,9 @@ impl Node for SnapshotsDir {
         self.dir.key().in_view(ViewId::DIRECTORY)
     }
 
-    /// The owner and the rights of the directory that it is in. The change time follows from the list, so that it is the
-    /// same after a restart and another one after each change.
+    /// The owner and the rights of the directory that it is in, whose access control list counts as well. The change time
+    /// follows from the list and from that directory, so that it is the same after a restart and another one after each
+    /// change.
     fn attrs(&self, blocking: Blocking) -> FsResult<Attrs> {
         if !self.table.is_reachable() {
             return Err(FsError::Stale);
@@ -72,6 +73,7 @@ impl Node for SnapshotsDir {
         let dir = self.dir.attrs(blocking)?;
         let list = self.list();
         let mut hasher = KeyHasher::default();
+        dir.change.hash(&mut hasher);
         for snapshot in list.iter() {
             (snapshot.view, &snapshot.name).hash(&mut hasher);
         }
@@ -81,7 +83,6 @@ impl Node for SnapshotsDir {
         let links = u32::try_from(list.len()).unwrap_or(u32::MAX).saturating_add(2);
         Ok(Attrs {
             file_type: FileType::Directory,
-            mode: dir.mode & !WRITE_BITS,
             links,
             size: 0,
             used: 0,
@@ -151,5 +152,32 @@ impl Node for SnapshotsDir {
         Err(FsError::Invalid)
     }
 
+    fn xattrs(&self) -> Option<&dyn Xattrs> {
+        self.dir.xattrs().map(|_| self as &dyn Xattrs)
+    }
+
+    fn acls(&self) -> Option<&dyn Acls> {
+        self.dir.acls()
+    }
+
     super::frozen::refuse_changes!();
+}
+
+/// The extended attributes of the live directory, which have its access control list.
+impl Xattrs for SnapshotsDir {
+    fn get(&self, name: XattrName<'_>) -> FsResult<Vec<u8>> {
+        self.dir.xattrs().ok_or(FsError::NotSupported)?.get(name)
+    }
+
+    fn list(&self, cookie: u64, sink: &mut XattrSink<'_>) -> FsResult<bool> {
+        self.dir.xattrs().ok_or(FsError::NotSupported)?.list(cookie, sink)
+    }
+
+    fn set(&self, _: XattrName<'_>, _: &[u8], _: SetXattr, _: AuthorizeXattr<'_>) -> FsResult<Change> {
+        Err(FsError::ReadOnly)
+    }
+
+    fn remove(&self, _: XattrName<'_>, _: AuthorizeXattr<'_>) -> FsResult<Change> {
+        Err(FsError::ReadOnly)
+    }
 }
