@@ -320,13 +320,13 @@ fn commands_after_flush_in_long_message_wait() {
 }
 
 /// Limits to a few operations per second.
-fn limit_operations(gate: &Gate) {
+pub(crate) fn limit_operations(gate: &Gate) {
     let ops = Limits { ops: NonZeroU64::new(5), ..Limits::NONE };
     gate.set_limits(VolumeLimits { all: ops, ..VolumeLimits::default() });
 }
 
 /// Whether the debt exceeds a single operation, which lasts a fifth of a second; 60 operations take twelve seconds.
-fn owes_much(gate: &Gate) -> bool {
+pub(crate) fn owes_much(gate: &Gate) -> bool {
     std::thread::sleep(Duration::from_millis(500));
     !gate.admit([192, 0, 2, 1].into(), Demand::read(1))
 }

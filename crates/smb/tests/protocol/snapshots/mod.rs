@@ -2,6 +2,7 @@
 
 mod enumeration;
 mod identity;
+mod limits;
 mod open;
 mod rights;
 
