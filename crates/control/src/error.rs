@@ -64,6 +64,32 @@ pub enum Error {
         volume: String,
         state: State,
     },
+    /// The storage of the volume can make no snapshots.
+    NoSnapshots {
+        volume: String,
+    },
+    /// The volume has snapshots. May be forced: they are deleted with it.
+    HasSnapshots {
+        volume: String,
+        snapshots: usize,
+    },
+    /// A snapshot is locked.
+    Locked {
+        /// The name, after the volume's and a slash.
+        snapshot: String,
+        /// The end of the lock, in UTC.
+        until: String,
+    },
+    /// Another change of the snapshot is unfinished, or has failed.
+    SnapshotState {
+        /// The name, after the volume's and a slash.
+        snapshot: String,
+        state: &'static str,
+    },
+    /// The operation is no job, or has ended.
+    NotRunning {
+        operation: u64,
+    },
     /// The volume holds more than its new size. May be forced: the volume is then full and loses nothing.
     BelowUse {
         volume: String,
@@ -89,7 +115,10 @@ pub enum Error {
 impl Error {
     /// Whether the same request with [`crate::ChangeContext::force`] succeeds.
     pub fn may_be_forced(&self) -> bool {
-        matches!(self, Self::Busy { .. } | Self::BelowUse { .. } | Self::PoolFull { .. })
+        matches!(
+            self,
+            Self::Busy { .. } | Self::HasSnapshots { .. } | Self::BelowUse { .. } | Self::PoolFull { .. }
+        )
     }
 
     pub(crate) fn not_found(kind: Kind, name: impl fmt::Display) -> Self {
@@ -102,6 +131,33 @@ impl Error {
 
     pub(crate) fn storage(doing: impl Into<String>) -> impl FnOnce(FsError) -> Self {
         move |error| Self::Storage { doing: doing.into(), error }
+    }
+}
+
+impl Error {
+    /// The text of an error about snapshots.
+    fn of_snapshots(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSnapshots { volume } => write!(
+                f,
+                "the file system of the volume {volume} has no snapshots: move the data directory of the service to \
+                 btrfs, or to XFS with reflinks"
+            ),
+            Self::HasSnapshots { volume, snapshots } => write!(
+                f,
+                "the volume {volume} has {snapshots} snapshot{}: delete them first, or force it (they are deleted with it)",
+                if *snapshots == 1 { "" } else { "s" }
+            ),
+            Self::Locked { snapshot, until } => {
+                write!(f, "the snapshot {snapshot} is locked until {until}: nobody can delete it before")
+            }
+            Self::SnapshotState { snapshot, state } => write!(
+                f,
+                "the snapshot {snapshot} is in the state {state}; allowed: ready (\"plimsoll operation list\" shows its \
+                 last change)"
+            ),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -145,6 +201,14 @@ impl fmt::Display for Error {
             Self::Changing { volume, state } => {
                 write!(f, "the volume {volume} is {state}: retry when the operation ends")
             }
+            Self::NoSnapshots { .. }
+            | Self::HasSnapshots { .. }
+            | Self::Locked { .. }
+            | Self::SnapshotState { .. } => self.of_snapshots(f),
+            Self::NotRunning { operation } => write!(
+                f,
+                "the operation {operation} cannot be cancelled; allowed: an unfinished deletion of a snapshot"
+            ),
             Self::BelowUse { volume, used, wanted } => write!(
                 f,
                 "the volume {volume} contains {}, more than {}: delete files, or force it (the volume is then full)",

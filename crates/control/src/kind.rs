@@ -6,6 +6,7 @@ use crate::words::words;
 pub enum Kind {
     Pool,
     Volume,
+    Snapshot,
     User,
     Group,
     Token,
@@ -25,5 +26,5 @@ pub enum State {
     Deleting,
 }
 
-words!(Kind: Pool = "pool", Volume = "volume", User = "user", Group = "group", Token = "token", Operation = "operation");
+words!(Kind: Pool = "pool", Volume = "volume", Snapshot = "snapshot", User = "user", Group = "group", Token = "token", Operation = "operation");
 words!(State: Creating = "creating", Ready = "ready", Updating = "updating", Deleting = "deleting");

@@ -5,6 +5,8 @@
 
 use crate::error::{Error, Result};
 
+use crate::limits::{FILESTORE_NAMES_MAX, SNAPSHOTS_PER_VOLUME_MAX};
+use crate::name::SnapshotName;
 use crate::pool::Pool;
 use crate::pool_totals::Totals;
 use crate::protocol::Protocols;
@@ -105,6 +107,39 @@ pub(crate) fn check_volume(pool: &Pool, volume: &Volume) -> Result<()> {
     check_protocols(level, volume.protocols)?;
     check_security_style(volume)?;
     check_rules(level, volume)
+}
+
+/// Refuses a name for a snapshot that the volume's provider does not permit.
+pub(crate) fn check_snapshot_name(pool: &Pool, volume: &Volume, name: &SnapshotName) -> Result<()> {
+    name.check_new()?;
+    let info = level_of(pool, volume)?.info();
+    info.snapshot_name.map_or(Ok(()), |rule| rule.check(name.as_str()))?;
+    let chars = volume.share.as_str().len() + name.as_str().len();
+    if info.provider == Provider::Filestore && chars > FILESTORE_NAMES_MAX {
+        return Err(Error::invalid(
+            format!(
+                "{}: the share {} with a snapshot {name}, {chars} characters together",
+                info.name, volume.share
+            ),
+            format!("at most {FILESTORE_NAMES_MAX} characters together"),
+        ));
+    }
+    Ok(())
+}
+
+/// Refuses a number of snapshots above the limit of the volume's level.
+pub(crate) fn check_snapshots(pool: &Pool, volume: &Volume, count: usize) -> Result<()> {
+    let level = level_of(pool, volume)?;
+    let most = level.info().counts.snapshots_per_volume.unwrap_or(SNAPSHOTS_PER_VOLUME_MAX);
+    let most = most.min(SNAPSHOTS_PER_VOLUME_MAX);
+    let what = format!("snapshot number {count} of the volume {} ({level})", volume.name);
+    match usize::try_from(most).unwrap_or(usize::MAX) {
+        0 => Err(Error::invalid(what, "none: this level has no snapshots")),
+        most if count > most => {
+            Err(Error::invalid(what, format!("at most {most} snapshots of a volume; delete some first")))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn level_of(pool: &Pool, volume: &Volume) -> Result<Level> {

@@ -14,9 +14,12 @@ mod difference;
 mod endpoint;
 mod error;
 mod hosts;
+mod job;
 mod key_file;
 mod kind;
 mod levels;
+mod limits;
+mod lock_clock;
 mod meters;
 mod name;
 mod namespace;
@@ -27,11 +30,13 @@ mod pool_totals;
 mod property_texts;
 mod protocol;
 mod reconcile;
+mod reconcile_snapshots;
 mod rule;
 mod seal;
 mod service;
 mod shape;
 mod smb;
+mod snapshot;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -46,12 +51,14 @@ pub use endpoint::{ENDPOINTS_MAX, Listeners};
 pub use error::{Error, Result};
 pub use hosts::Resolver;
 pub use identity::{ACCOUNT_NAME_CHARS_MAX, AccountName, ID_MAX as ACCOUNT_ID_MAX, NtHash, WindowsName};
+pub use job::JobProgress;
 pub use key_file::KeyFile;
 pub use kind::{Kind, State};
 pub use levels::{RULES_MAX, default_root};
+pub use limits::{DESCRIPTION_CHARS_MAX, JOB_THREADS, SNAPSHOTS_PER_VOLUME_MAX};
 pub use name::{
     LABEL_KEY_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX, Labels, NAME_BYTES_MAX, PoolName, ShareName,
-    TokenName, VolumeName, steers_terminal,
+    SnapshotName, TokenName, VolumeName, steers_terminal,
 };
 pub use operation::{
     Actor, ChangeContext, ChangeResult, OPERATIONS_KEPT, Operation, OperationId, Outcome, Verb,
@@ -61,6 +68,7 @@ pub use protocol::{PROTOCOLS_MAX, Protocols};
 pub use rule::{Access, Client, Clients, ExportRule};
 pub use service::{Clock, Dependencies, Entropy, PAGE_MAX, Page, Service, VolumeClients};
 pub use smb::{CREATE_MODE, DIRECTORY_MODE, SMB_SETTINGS, SmbAssignment, SmbSetting, SmbSettings, SmbValue};
+pub use snapshot::{NewSnapshot, Snapshot, SnapshotChange, SnapshotKind, SnapshotState};
 pub use store::{STORE_FILE, StoreError};
 pub use token::{Role, Secret, TOKENS_MAX, Token};
 pub use user::{

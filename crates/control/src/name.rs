@@ -60,6 +60,8 @@ macro_rules! names {
 names! {
     PoolName = "a pool";
     VolumeName = "a volume";
+    /// The name of a directory below `.snapshot`.
+    SnapshotName = "a snapshot";
     /// The last part of the path that clients mount: GCNV's share name, ANF's creation token.
     ShareName = "a share";
     TokenName = "a token";
@@ -71,14 +73,28 @@ impl From<&VolumeName> for ShareName {
     }
 }
 
-impl ShareName {
-    /// Returns the spelling by which SMB finds shares: case is folded, the number of characters stays.
+impl SnapshotName {
+    /// Returns the spelling by which SMB finds files.
     pub(crate) fn folded(&self) -> String {
-        let upper = |c: char| {
-            let mut upper = c.to_uppercase();
-            upper.next().filter(|_| upper.next().is_none()).unwrap_or(c)
-        };
-        self.0.chars().map(upper).collect()
+        folded(&self.0)
+    }
+
+    /// Refuses names that SMB takes for times (`@GMT-…`, MS-SMB2 §2.2.32.2), and those of the service itself.
+    pub(crate) fn check_new(&self) -> Result<(), Error> {
+        if !self.0.starts_with('@') {
+            return Ok(());
+        }
+        Err(Error::invalid(
+            format!("{:?} is not a valid name of a snapshot", self.0),
+            "a name that does not begin with @",
+        ))
+    }
+}
+
+impl ShareName {
+    /// Returns the spelling by which SMB finds shares.
+    pub(crate) fn folded(&self) -> String {
+        folded(&self.0)
     }
 
     /// Refuses names that cannot be an SMB share: longer than MS-SMB2 §2.2.9 permits, with a character
@@ -97,6 +113,15 @@ impl ShareName {
             ),
         ))
     }
+}
+
+/// Folds the case of letters; the number of characters stays.
+fn folded(text: &str) -> String {
+    let upper = |c: char| {
+        let mut upper = c.to_uppercase();
+        upper.next().filter(|_| upper.next().is_none()).unwrap_or(c)
+    };
+    text.chars().map(upper).collect()
 }
 
 /// Whether a terminal interprets the character: control characters, and Unicode's format category (`Cf`),

@@ -1,5 +1,6 @@
 //! Records of changes: actor, object, time, outcome.
 
+use crate::job::{JobProgress, JobSpec};
 use crate::kind::Kind;
 use crate::words::words;
 use std::fmt;
@@ -41,6 +42,8 @@ pub enum Outcome {
     Succeeded,
     /// The reason of the failure.
     Failed(String),
+    /// A job that was ended on request.
+    Cancelled,
 }
 
 /// The record of one change.
@@ -58,6 +61,12 @@ pub struct Operation {
     pub started_ms: u64,
     pub ended_ms: Option<u64>,
     pub outcome: Outcome,
+    /// The work, if it is a job.
+    pub(crate) spec: Option<JobSpec>,
+    /// The progress of a job that has begun.
+    pub progress: Option<JobProgress>,
+    /// Whether somebody asked to cancel it.
+    pub is_cancelled: bool,
 }
 
 /// The object after a change, and the change's record.
@@ -78,6 +87,11 @@ impl Actor {
 }
 
 impl Operation {
+    /// Whether it can be cancelled.
+    pub fn can_be_cancelled(&self) -> bool {
+        self.spec.is_some() && self.outcome == Outcome::Running && !self.is_cancelled
+    }
+
     /// Whether the change had an effect: a repeated request changes nothing.
     pub fn has_changed(&self) -> bool {
         self.detail != UNCHANGED

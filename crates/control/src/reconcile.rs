@@ -49,7 +49,7 @@ impl Service {
             }
         }
         self.publish(&self.state());
-        Ok(())
+        self.resume_jobs()
     }
 
     /// Orders volumes for opening: some need a count after a crash, and small ones must not wait for large ones.
@@ -67,6 +67,7 @@ impl Service {
         let gate = self.state().meters.apply(&pool, &volume).map_err(|_| FsError::Invalid)?;
         let served = self.open_storage(&volume, gate, self.dependencies.grace.clone())?;
         self.dependencies.provisioner.set_capacity(volume.id, levels::capacity(&pool, &volume))?;
+        self.reconcile_snapshots(&volume, &served);
         let mut state = self.state();
         let open = OpenVolume::new(volume, served, &state.hosts, self.protocols());
         state.open.insert(open.row.name.clone(), open);
@@ -102,7 +103,14 @@ impl Service {
             return Ok(operation);
         }
         let actor = Actor::new("plimsoll");
-        let begun = NewOperation { actor: &actor, verb, kind: Kind::Volume, name, detail: "finishing it" };
+        let begun = NewOperation {
+            actor: &actor,
+            verb,
+            kind: Kind::Volume,
+            name,
+            detail: "finishing it",
+            spec: None,
+        };
         self.change(|store| Ok(store::operation::begin(store, &begun, self.now_ms())?))
     }
 }

@@ -7,9 +7,10 @@ use crate::property_texts as texts;
 use crate::protocol::Protocols;
 use crate::rule::{Access, ExportRule};
 use crate::smb::SmbSettings;
+use crate::snapshot::directory_word;
 use envelope::{Bytes, Level, VolumeSettings};
 use std::net::IpAddr;
-use vfs::{Durability, Root, SecurityStyle, VolumeId};
+use vfs::{Durability, Root, SecurityStyle, SnapshotDirectory, VolumeId};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Volume {
@@ -36,6 +37,8 @@ pub struct Volume {
     pub(crate) root_due: bool,
     pub durability: Durability,
     pub security_style: SecurityStyle,
+    /// The access of clients to `.snapshot`.
+    pub snapshot_directory: SnapshotDirectory,
     /// The first rule that matches decides.
     pub rules: Vec<ExportRule>,
     pub endpoints: Vec<IpAddr>,
@@ -70,6 +73,8 @@ pub struct NewVolume {
     pub durability: Option<Durability>,
     /// Mode bits by default. It never changes.
     pub security_style: Option<SecurityStyle>,
+    /// [`SnapshotDirectory::Reachable`] by default.
+    pub snapshot_directory: Option<SnapshotDirectory>,
     /// The provider's default policy by default.
     pub rules: Option<Vec<ExportRule>>,
     pub endpoints: Option<Vec<IpAddr>>,
@@ -90,6 +95,7 @@ pub struct VolumeChange {
     /// Replaces all settings.
     pub smb: Option<SmbSettings>,
     pub root: Option<Root>,
+    pub snapshot_directory: Option<SnapshotDirectory>,
     /// Replaces all rules.
     pub rules: Option<Vec<ExportRule>>,
     /// Replaces all endpoints.
@@ -124,6 +130,7 @@ impl NewVolume {
             root: None,
             durability: None,
             security_style: None,
+            snapshot_directory: None,
             rules: None,
             endpoints: None,
             labels: Labels::new(),
@@ -151,6 +158,12 @@ impl NewVolume {
                 &volume.security_style,
                 self.security_style.as_ref(),
                 variant,
+            ),
+            Difference::if_set(
+                "snapshot directory",
+                &volume.snapshot_directory,
+                self.snapshot_directory.as_ref(),
+                |&directory| directory_word(directory).to_owned(),
             ),
             Difference::if_set("rules", &volume.rules, self.rules.as_ref(), rules),
             Difference::if_set("endpoints", &volume.endpoints, self.endpoints.as_ref(), endpoints),
@@ -186,6 +199,7 @@ impl Volume {
             root: new(change.root.as_ref(), &self.root),
             // Clients may have changed the mode since, so an equal mode is applied again.
             root_due: change.root.is_some(),
+            snapshot_directory: new(change.snapshot_directory.as_ref(), &self.snapshot_directory),
             rules: new(change.rules.as_ref(), &self.rules),
             endpoints: new(change.endpoints.as_ref(), &self.endpoints),
             labels: new(change.labels.as_ref(), &self.labels),
@@ -212,6 +226,10 @@ impl Volume {
         }
         if volume.root_due {
             changes.push(format!("root {:o} {}:{}", volume.root.mode, volume.root.uid, volume.root.gid));
+        }
+        if volume.snapshot_directory != self.snapshot_directory {
+            let words = [self, &volume].map(|one| directory_word(one.snapshot_directory));
+            changes.push(format!("snapshot directory {} → {}", words[0], words[1]));
         }
         if volume.endpoints != self.endpoints {
             changes.push(format!("endpoints {} → {}", listed(&self.endpoints), listed(&volume.endpoints)));

@@ -1,6 +1,6 @@
 //! Warnings: conditions that refuse nothing but that the operator should know.
 
-use crate::name::{PoolName, VolumeName};
+use crate::name::{PoolName, SnapshotName, VolumeName};
 use crate::protocol::Protocols;
 use crate::rule::{missing_for, protection_word};
 use envelope::Bytes;
@@ -42,6 +42,22 @@ pub enum Warning {
     NotCounted {
         volume: VolumeName,
         error: FsError,
+    },
+    /// A snapshot without a row in the store, which the service deletes.
+    StraySnapshot {
+        volume: VolumeName,
+        /// The number of the snapshot.
+        view: u32,
+    },
+    /// A snapshot that the storage does not have.
+    LostSnapshot {
+        volume: VolumeName,
+        snapshot: SnapshotName,
+    },
+    /// The snapshots in the storage of a volume cannot be read.
+    SnapshotsNotRead {
+        volume: VolumeName,
+        reason: String,
     },
     /// A change that an earlier run began could not be finished; the next start tries again.
     Unfinished {
@@ -125,6 +141,11 @@ impl fmt::Display for Warning {
                 "the volume {volume} is read-only: counting its files after a crash failed ({error}); \
                  plimsoll tries again every minute, see the log"
             ),
+            Self::StraySnapshot { volume, view } => stray_snapshot(f, volume, *view),
+            Self::LostSnapshot { volume, snapshot } => lost_snapshot(f, volume, snapshot),
+            Self::SnapshotsNotRead { volume, reason } => {
+                write!(f, "cannot read which snapshots the storage of the volume {volume} has: {reason}")
+            }
             Self::Unfinished { volume, reason } => write!(
                 f,
                 "a change of the volume {volume} did not finish; plimsoll tries again at the next start: {reason}"
@@ -167,6 +188,19 @@ impl fmt::Display for Warning {
             }
         }
     }
+}
+
+fn stray_snapshot(f: &mut fmt::Formatter<'_>, volume: &VolumeName, view: u32) -> fmt::Result {
+    write!(
+        f,
+        "the storage of the volume {volume} had a snapshot (number {view}) that the store does not know; "
+    )?;
+    f.write_str("plimsoll deletes it")
+}
+
+fn lost_snapshot(f: &mut fmt::Formatter<'_>, volume: &VolumeName, snapshot: &SnapshotName) -> fmt::Result {
+    write!(f, "the snapshot {snapshot} of the volume {volume} is lost: its storage does not have it; ")?;
+    f.write_str("delete the snapshot")
 }
 
 fn defects(f: &mut fmt::Formatter<'_>, calls: u64) -> fmt::Result {

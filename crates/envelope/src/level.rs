@@ -163,6 +163,8 @@ pub struct LevelInfo {
     pub volume_name: Option<NameRule>,
     /// The rule for share names, if a source gives one.
     pub share_name: Option<NameRule>,
+    /// The rule for names of snapshots that a client makes, if a source gives one.
+    pub snapshot_name: Option<NameRule>,
     pub sources: &'static [Source],
 }
 

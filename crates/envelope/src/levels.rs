@@ -120,6 +120,10 @@ mod tests {
         let basic = Level::FilestoreBasicHdd.info().share_name.unwrap();
         assert!(basic.check("vol_1").is_ok() && basic.check(&"a".repeat(16)).is_ok());
         assert!(basic.check(&"a".repeat(17)).is_err() && basic.check("vol-1").is_err());
+        let snapshot = Level::GcnvFlex.info().snapshot_name.unwrap();
+        assert!(snapshot.check("Before-upgrade-7").is_ok() && snapshot.check("a.b").is_err());
+        let snapshot = Level::FilestoreZonal.info().snapshot_name.unwrap();
+        assert!(snapshot.check("before-upgrade-7").is_ok() && snapshot.check("Before").is_err());
         let zonal = Level::FilestoreZonal.info().share_name.unwrap();
         assert!(zonal.check(&"a".repeat(63)).is_ok() && zonal.check(&"a".repeat(64)).is_err());
     }

@@ -27,6 +27,7 @@ pub(crate) const CUSTOM: LevelInfo = LevelInfo {
     },
     volume_name: None,
     share_name: None,
+    snapshot_name: None,
     sources: &[OWN],
 };
 

@@ -1,22 +1,26 @@
 //! The one door to what is served. Sibling files are its families: [`pool`], [`volume`] and its [`change`],
-//! [`user`] and [`group`] with what they share ([`account`]), [`token`].
+//! [`snapshot`], [`user`] and [`group`] with what they share ([`account`]), [`token`], [`job`].
 //!
 //! Locks, in the order of their acquisition:
 //!
 //! 1. `objects`: a change locks the objects that it is about, volumes before pools and each by name ([`crate::object_locks`]),
 //!    in one call and for its whole length. Changes of one object come one after the other, others side by side. A change of a
-//!    volume shares the volume's pool, so that the pool stays as it is; a change of a pool has the pool alone.
+//!    volume shares the volume's pool, so that the pool stays as it is; a change of a pool has the pool alone. A change of
+//!    snapshots locks their volume alone.
 //! 2. `accounts_state`: one change of users and groups at a time.
 //! 3. `state`: for a check together with the transaction that relies on it (totals of pools, names of shares), and for what
 //!    the data plane sees. It is never held while storage works, which can take long.
 //! 4. `store`: for a transaction or a look.
 //!
-//! The removal of a volume's storage runs without any lock: the volume's state keeps other changes away, which fail at once.
+//! The removal of a volume's storage and jobs run without any lock: the state of the volume or snapshot keeps other changes
+//! away, which fail at once. No request of a client waits for these locks, so the storage may take its time for a snapshot.
 
 mod account;
 mod change;
 mod group;
+mod job;
 mod pool;
+mod snapshot;
 mod token;
 mod user;
 mod volume;
@@ -26,7 +30,9 @@ pub(crate) use change::PoolAndVolume;
 use crate::endpoint::Listeners;
 use crate::error::{Error, Result};
 use crate::hosts::{Hosts, LookupResults, Resolver, look_up};
+use crate::job::Jobs;
 use crate::kind::Kind;
+use crate::lock_clock::LockClock;
 use crate::meters::Meters;
 use crate::name::{PoolName, VolumeName};
 use crate::object_locks::{Locked, Mode, Object, ObjectLocks, Objects};
@@ -93,6 +99,8 @@ pub struct Service {
     pub(crate) dependencies: Dependencies,
     objects: ObjectLocks,
     accounts_state: Mutex<AccountsState>,
+    pub(crate) jobs: Arc<Jobs>,
+    lock_clock: LockClock,
     state: Mutex<ServiceState>,
     store: Mutex<Store>,
     accounts: SharedAccounts,
@@ -143,6 +151,7 @@ impl OpenVolume {
         if !is_same {
             self.export = export.map(Arc::new);
         }
+        self.served.set_snapshot_directory(self.row.snapshot_directory);
         !is_same
     }
 }
@@ -170,11 +179,15 @@ impl Service {
             removing: HashSet::new(),
             startup_warnings: Vec::new(),
         };
+        let stored_ms = store::lock_clock::read(store.read())?;
+        let lock_clock = LockClock::start(stored_ms, (dependencies.clock)(), dependencies.pacer.now());
         let accounts = SharedAccounts::new(Accounts::empty(Sid::machine([0; 3]), ""));
         let service = Self {
             dependencies,
             objects: ObjectLocks::default(),
             accounts_state: Mutex::default(),
+            jobs: Arc::default(),
+            lock_clock,
             state: Mutex::new(state),
             store: Mutex::new(store),
             accounts,
@@ -195,12 +208,23 @@ impl Service {
     /// Lists operations before `before`, newest first.
     pub fn operations(&self, before: Option<OperationId>, most: usize) -> Result<Page<Operation>> {
         let before = before.unwrap_or(OperationId(i64::MAX.unsigned_abs()));
-        self.page(most, |store, most| store::operation::list(store, before, most), |one| one.id.to_string())
+        let page = self.page(
+            most,
+            |store, most| store::operation::list(store, before, most),
+            |one| one.id.to_string(),
+        )?;
+        Ok(Page { items: page.items.into_iter().map(|one| self.with_progress(one)).collect(), ..page })
     }
 
     pub fn operation(&self, id: OperationId) -> Result<Operation> {
         let found = self.read(|store| Ok(store::operation::find(store, id)?))?;
-        found.ok_or_else(|| Error::not_found(Kind::Operation, id))
+        found.map(|one| self.with_progress(one)).ok_or_else(|| Error::not_found(Kind::Operation, id))
+    }
+
+    /// An operation with the progress that is not yet in the store.
+    fn with_progress(&self, operation: Operation) -> Operation {
+        let progress = self.jobs.progress(operation.id).or(operation.progress);
+        Operation { progress, ..operation }
     }
 
     pub fn warnings(&self) -> Result<Vec<Warning>> {
@@ -209,13 +233,13 @@ impl Service {
             let state = self.state();
             (state.startup_warnings.clone(), state.hosts.clone())
         };
-        let (pools, volumes) = self.read(|store| {
+        let (pools, volumes, lost) = self.read(|store| {
             let mut pools = Vec::new();
             for pool in store::pool::all(store)? {
                 let usage = store::pool::usage(store, pool.row)?;
                 pools.push((pool, usage));
             }
-            Ok((pools, store::volume::all(store)?))
+            Ok((pools, store::volume::all(store)?, store::snapshot::lost(store)?))
         })?;
         warnings.retain(|warning| match warning {
             Warning::NotOpened { volume, .. } | Warning::Unfinished { volume, .. } => {
@@ -245,6 +269,9 @@ impl Service {
         };
         let full = volumes.iter().filter(is_full).map(|volume| volume.name.clone());
         warnings.extend(full.map(|volume| Warning::VolumeFull { volume }));
+        warnings.extend(
+            lost.into_iter().map(|lost| Warning::LostSnapshot { volume: lost.volume, snapshot: lost.name }),
+        );
         let calls = vfs::panics::caught();
         warnings.extend((calls > 0).then_some(Warning::Defects { calls }));
         let serving = namespace::Serving {
@@ -260,8 +287,9 @@ impl Service {
         Ok(warnings)
     }
 
-    /// Looks up the hosts of rules again. The caller repeats this about every minute.
+    /// Looks up the hosts of rules again, and stores the clock of locks. The caller repeats this about every minute.
     pub fn refresh(&self) -> Result<()> {
+        self.store_lock_clock()?;
         let volumes = self.read(|store| Ok(store::volume::all(store)?))?;
         let answers = self.look_up(volumes.iter().flat_map(|volume| &volume.rules));
         let mut state = self.state();
@@ -412,7 +440,7 @@ impl Service {
         detail: &str,
     ) -> Result<Operation> {
         let (kind, name) = thing;
-        let begun = NewOperation { actor: &context.actor, verb, kind, name, detail };
+        let begun = NewOperation { actor: &context.actor, verb, kind, name, detail, spec: None };
         Ok(store::operation::begin(store, &begun, self.now_ms())?)
     }
 
@@ -436,5 +464,12 @@ fn check_version(context: &ChangeContext, kind: Kind, name: &str, found: u64) ->
     match context.version {
         Some(wanted) if wanted != found => Err(Error::Version { kind, name: name.to_owned(), wanted, found }),
         _ => Ok(()),
+    }
+}
+
+/// Ends the threads of jobs.
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.jobs.begin_close();
     }
 }

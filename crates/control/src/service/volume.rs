@@ -72,6 +72,7 @@ impl Service {
             root_due: false,
             durability: new.durability.unwrap_or_default(),
             security_style: new.security_style.unwrap_or_default(),
+            snapshot_directory: new.snapshot_directory.unwrap_or_default(),
             rules: new.rules.clone().unwrap_or_else(|| levels::default_rules(pool.level)),
             endpoints: new.endpoints.clone().unwrap_or_default(),
             labels: new.labels.clone(),
@@ -211,6 +212,9 @@ impl Service {
         }
         let volume = self.find_volume(name)?;
         check_version(context, Kind::Volume, name.as_str(), volume.version)?;
+        if found.state != State::Deleting {
+            self.check_no_snapshots(volume.id, context.force)?;
+        }
         let clients = self.dependencies.mounts.clients_of(volume.id);
         if clients > 0 && !context.force {
             return Err(Error::Busy { volume: name.to_string(), clients });
@@ -230,6 +234,7 @@ impl Service {
         drop(state);
         // From here on other changes of the volume fail instead of waiting: a removal can take long.
         drop(locked);
+        self.jobs.withdraw(volume.id);
         let removed = self.dependencies.provisioner.remove(volume.id);
         let deleted = self.finish_delete(&volume, operation, removed);
         let mut state = self.state();
@@ -250,6 +255,7 @@ impl Service {
         let operation = self.change(|store| {
             let outcome = match &error {
                 None => {
+                    self.end_snapshot_operations(store, volume.id)?;
                     store::volume::delete(store, volume.id)?;
                     Outcome::Succeeded
                 }

@@ -7,9 +7,11 @@ pub(crate) mod endpoint;
 mod error;
 pub(crate) mod group;
 pub(crate) mod label;
+pub(crate) mod lock_clock;
 pub(crate) mod operation;
 pub(crate) mod pool;
 pub(crate) mod rule;
+pub(crate) mod snapshot;
 pub(crate) mod token;
 pub(crate) mod user;
 pub(crate) mod volume;
@@ -30,7 +32,7 @@ pub const STORE_FILE: &str = "plimsoll.db";
 /// The mark of a store (`PRAGMA application_id`): "Plim".
 const APPLICATION_ID: i32 = 0x506c_696d;
 /// The steps from an empty file to today's tables. A released step never changes.
-const MIGRATIONS: [&str; 8] = [
+const MIGRATIONS: [&str; 9] = [
     include_str!("0001_served.sql"),
     include_str!("0002_tokens.sql"),
     include_str!("0003_endpoints.sql"),
@@ -39,6 +41,7 @@ const MIGRATIONS: [&str; 8] = [
     include_str!("0006_smb.sql"),
     include_str!("0007_security_style.sql"),
     include_str!("0008_share_modes.sql"),
+    include_str!("0009_snapshots.sql"),
 ];
 
 /// Called just before and after each commit: tests end the process there.

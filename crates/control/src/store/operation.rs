@@ -1,6 +1,7 @@
 //! The table of operations.
 
-use super::word;
+use super::{from_text, to_text, unreadable, word};
+use crate::job::{Job, JobProgress, JobSpec};
 use crate::kind::Kind;
 use crate::operation::{Actor, OPERATIONS_KEPT, Operation, OperationId, Outcome, Verb};
 use rusqlite::{Connection, OptionalExtension, Result, Row, named_params, params};
@@ -11,6 +12,8 @@ pub(crate) struct NewOperation<'a> {
     pub(crate) kind: Kind,
     pub(crate) name: &'a str,
     pub(crate) detail: &'a str,
+    /// The work of a job.
+    pub(crate) spec: Option<JobSpec>,
 }
 
 /// Records the start of an operation and deletes the oldest beyond the limit.
@@ -22,11 +25,12 @@ pub(crate) fn begin(connection: &Connection, begun: &NewOperation<'_>, now_ms: u
         params![begun.kind.as_str(), begun.name, now_ms],
     )?;
     connection.execute(
-        "INSERT INTO operation (actor, verb, kind, name, detail, started_ms, outcome, reason)
-         VALUES (:actor, :verb, :kind, :name, :detail, :started, 'running', '')",
+        "INSERT INTO operation (actor, verb, kind, name, detail, started_ms, outcome, reason, spec)
+         VALUES (:actor, :verb, :kind, :name, :detail, :started, 'running', '', :spec)",
         named_params! {
             ":actor": begun.actor.as_str(), ":verb": begun.verb.as_str(), ":kind": begun.kind.as_str(),
             ":name": begun.name, ":detail": begun.detail, ":started": now_ms,
+            ":spec": begun.spec.as_ref().map(to_text).transpose()?,
         },
     )?;
     let id = connection.last_insert_rowid().cast_unsigned();
@@ -42,6 +46,9 @@ pub(crate) fn begin(connection: &Connection, begun: &NewOperation<'_>, now_ms: u
         started_ms: now_ms,
         ended_ms: None,
         outcome: Outcome::Running,
+        spec: begun.spec,
+        progress: None,
+        is_cancelled: false,
     })
 }
 
@@ -55,6 +62,7 @@ pub(crate) fn end(
         Outcome::Running => ("running", ""),
         Outcome::Succeeded => ("succeeded", ""),
         Outcome::Failed(reason) => ("failed", reason.as_str()),
+        Outcome::Cancelled => ("cancelled", ""),
     };
     connection.execute(
         "UPDATE operation SET outcome = ?2, reason = ?3, ended_ms = ?4 WHERE id = ?1",
@@ -69,6 +77,29 @@ pub(crate) fn running(connection: &Connection, kind: Kind, name: &str) -> Result
     connection.query_one(select, [kind.as_str(), name], read).optional()
 }
 
+/// The unfinished jobs, the oldest first.
+pub(crate) fn jobs(connection: &Connection) -> Result<Vec<Job>> {
+    let mut select = connection
+        .prepare("SELECT * FROM operation WHERE outcome = 'running' AND spec IS NOT NULL ORDER BY id")?;
+    let found = select.query_map([], read)?.collect::<Result<Vec<_>>>()?;
+    Ok(found.into_iter().filter_map(|one| Some(Job { id: one.id, spec: one.spec? })).collect())
+}
+
+/// Records the progress of a job.
+pub(crate) fn record(connection: &Connection, id: OperationId, progress: JobProgress) -> Result<()> {
+    connection.execute(
+        "UPDATE operation SET done = ?2, total = ?3 WHERE id = ?1",
+        params![id.0, progress.done, progress.total],
+    )?;
+    Ok(())
+}
+
+/// Records that somebody asked to cancel a job.
+pub(crate) fn cancel(connection: &Connection, id: OperationId) -> Result<()> {
+    connection.execute("UPDATE operation SET cancels = 1 WHERE id = ?1", [id.0])?;
+    Ok(())
+}
+
 /// Newest first, before `before`.
 pub(crate) fn list(connection: &Connection, before: OperationId, most: usize) -> Result<Vec<Operation>> {
     let mut select = connection.prepare("SELECT * FROM operation WHERE id < ?1 ORDER BY id DESC LIMIT ?2")?;
@@ -81,6 +112,12 @@ pub(crate) fn find(connection: &Connection, id: OperationId) -> Result<Option<Op
 
 fn read(row: &Row<'_>) -> Result<Operation> {
     let reason: String = row.get("reason")?;
+    let spec: Option<String> = row.get("spec")?;
+    let spec = spec.map(|text| from_text::<JobSpec>(&text).ok_or_else(|| unreadable("spec", text)));
+    let spec = spec.transpose()?;
+    let done: Option<u64> = row.get("done")?;
+    let total = row.get("total")?;
+    let progress = done.zip(spec).map(|(done, spec)| JobProgress { done, total, unit: spec.unit() });
     Ok(Operation {
         id: OperationId(row.get("id")?),
         actor: Actor::new(row.get::<_, String>("actor")?),
@@ -94,7 +131,11 @@ fn read(row: &Row<'_>) -> Result<Operation> {
             "running" => Some(Outcome::Running),
             "succeeded" => Some(Outcome::Succeeded),
             "failed" => Some(Outcome::Failed(reason.clone())),
+            "cancelled" => Some(Outcome::Cancelled),
             _ => None,
         })?,
+        spec,
+        progress,
+        is_cancelled: row.get("cancels")?,
     })
 }

@@ -4,6 +4,7 @@ use super::{endpoint, label, rule, unreadable, word};
 use crate::kind::State;
 use crate::name::{PoolName, ShareName, VolumeName};
 use crate::protocol::Protocols;
+use crate::snapshot::{directory_of, directory_word};
 use crate::volume::Volume;
 use envelope::{Bytes, Level, Protocol};
 use rusqlite::{Connection, OptionalExtension, Result, Row, named_params, params};
@@ -38,13 +39,13 @@ pub(crate) fn update(connection: &Connection, volume: &Volume) -> Result<()> {
     connection.execute(
         "UPDATE volume SET pool = :pool, share = :share, level = :level, size = :size, size_lowest = :lowest,
              settings = :settings, protocols = :protocols, smb = :smb, root_mode = :mode, root_uid = :uid, root_gid = :gid, root_due = :due,
-             state = :state, version = :version, changed_ms = :changed
+             snapshot_directory = :snapshot_directory, state = :state, version = :version, changed_ms = :changed
          WHERE id = :id",
         named_params! {
             ":id": row_of(volume.id), ":pool": volume.pool_row, ":share": volume.share.as_str(),
             ":level": volume.level.map(Level::name), ":size": volume.size.0, ":lowest": volume.size_lowest.0,
             ":settings": super::to_text(&volume.settings)?, ":protocols": volume.protocols.to_string(),
-            ":smb": volume.smb.to_string(),
+            ":smb": volume.smb.to_string(), ":snapshot_directory": directory_word(volume.snapshot_directory),
             ":mode": volume.root.mode, ":uid": volume.root.uid, ":gid": volume.root.gid,
             ":due": volume.root_due, ":state": volume.state.as_str(), ":version": volume.version,
             ":changed": volume.changed_ms,
@@ -62,6 +63,12 @@ pub(crate) fn delete(connection: &Connection, id: VolumeId) -> Result<()> {
 
 pub(crate) fn find(connection: &Connection, name: &VolumeName) -> Result<Option<Volume>> {
     one(connection, "volume.name = ?1", name.as_str())
+}
+
+pub(crate) fn find_id(connection: &Connection, id: VolumeId) -> Result<Option<Volume>> {
+    let select = format!("{SELECT} volume.id = ?1");
+    let found = connection.query_one(&select, [row_of(id)], read).optional()?;
+    found.map(|volume| complete(connection, volume)).transpose()
 }
 
 /// The volume mounted at that path.
@@ -158,6 +165,7 @@ fn read(row: &Row<'_>) -> Result<Volume> {
         root_due: row.get("root_due")?,
         durability: word(row, "durability", durability_of)?,
         security_style: word(row, "security_style", style_of)?,
+        snapshot_directory: word(row, "snapshot_directory", directory_of)?,
         rules: Vec::new(),
         endpoints: Vec::new(),
         labels: Default::default(),

@@ -9,6 +9,8 @@ mod growth;
 mod pool;
 mod rig;
 mod rules;
+mod snapshot_crash;
+mod snapshots;
 mod store;
 mod token;
 mod users;

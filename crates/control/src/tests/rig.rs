@@ -2,19 +2,21 @@
 
 use crate::store::Store;
 use crate::{
-    Actor, ChangeContext, Dependencies, Difference, Listeners, NewPool, NewVolume, PoolName, Protocols,
-    Resolver, Result, Service, Volume, VolumeClients, VolumeName, Warning,
+    Actor, ChangeContext, Dependencies, Difference, Listeners, NewPool, NewSnapshot, NewVolume, PoolName,
+    Protocols, Resolver, Result, Service, SnapshotName, Volume, VolumeClients, VolumeName, Warning,
 };
 use envelope::{Bytes, Level};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use vfs::qos::{Gate, Pacer};
 use vfs::sync::{Condvar, Mutex};
 use vfs::{
-    Backend, Blocking, Capacity, FsError, FsResult, FsStat, Name, Provisioner, Root, SharedNamespace, Time,
-    Usage, VolumeId,
+    Backend, Blocking, Capabilities, Capacity, FileKey, FsError, FsLimits, FsResult, FsStat, Name, NodeRef,
+    Pace, Progress, Provisioner, Root, SharedNamespace, SnapshotUsage, Snapshots, Time, Usage, ViewId,
+    VolumeId,
 };
 use vfs_testing::{MemProvisioner, UncheckedNode};
 
@@ -33,6 +35,12 @@ pub(super) struct Rig {
     pub(super) slow: Arc<Slow>,
     /// Removals of storage wait while it is locked.
     pub(super) removals: Arc<Mutex<()>>,
+    /// Snapshots are made, and steps of deletions taken, while it is not locked.
+    pub(super) snapshots: Arc<Mutex<()>>,
+    /// Whether the storage has no snapshots.
+    pub(super) lacks_snapshots: Arc<AtomicBool>,
+    /// The steps of the deletion of a snapshot.
+    pub(super) deletion_steps: Arc<AtomicU64>,
     /// The volumes in the order of opening.
     pub(super) opened: Arc<Mutex<Vec<VolumeId>>>,
     drawn: Arc<AtomicU64>,
@@ -78,7 +86,23 @@ struct FusedProvisioner {
     fuse: Arc<Fuse>,
     slow: Arc<Slow>,
     removals: Arc<Mutex<()>>,
+    snapshots: FusedSnapshots,
     opened: Arc<Mutex<Vec<VolumeId>>>,
+}
+
+/// The part of the rig that snapshots use.
+#[derive(Clone)]
+struct FusedSnapshots {
+    fuse: Arc<Fuse>,
+    gate: Arc<Mutex<()>>,
+    lacks: Arc<AtomicBool>,
+    steps: Arc<AtomicU64>,
+}
+
+/// A volume in memory whose snapshots are made with steps that can fail.
+struct FusedBackend {
+    disk: Arc<dyn Backend>,
+    with: FusedSnapshots,
 }
 
 /// Storage that blocks on a volume of one size.
@@ -182,7 +206,7 @@ impl Provisioner for FusedProvisioner {
     fn open(&self, id: VolumeId) -> FsResult<Arc<dyn Backend>> {
         self.fuse.storage()?;
         self.opened.lock().push(id);
-        self.disk.open(id)
+        Ok(Arc::new(FusedBackend { disk: self.disk.open(id)?, with: self.snapshots.clone() }))
     }
 
     fn set_capacity(&self, id: VolumeId, capacity: Capacity) -> FsResult<()> {
@@ -209,6 +233,82 @@ impl Provisioner for FusedProvisioner {
 
     fn room(&self) -> FsResult<FsStat> {
         self.disk.room()
+    }
+}
+
+impl Backend for FusedBackend {
+    fn root(&self) -> NodeRef {
+        self.disk.root()
+    }
+
+    fn node(&self, key: &FileKey, blocking: Blocking) -> FsResult<NodeRef> {
+        self.disk.node(key, blocking)
+    }
+
+    fn stat(&self) -> FsResult<FsStat> {
+        self.disk.stat()
+    }
+
+    fn limits(&self) -> FsLimits {
+        self.disk.limits()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.disk.capabilities()
+    }
+
+    fn sync(&self) -> FsResult<()> {
+        self.disk.sync()
+    }
+
+    fn flush_failures(&self) -> u64 {
+        self.disk.flush_failures()
+    }
+
+    fn snapshots(&self) -> Option<&dyn Snapshots> {
+        (!self.with.lacks.load(Ordering::SeqCst)).then_some(self as _)
+    }
+}
+
+impl FusedBackend {
+    fn stored(&self) -> FsResult<&dyn Snapshots> {
+        self.disk.snapshots().ok_or(FsError::NotSupported)
+    }
+}
+
+impl Snapshots for FusedBackend {
+    fn create(&self, view: ViewId) -> FsResult<()> {
+        drop(self.with.gate.lock());
+        self.with.fuse.storage()?;
+        self.stored()?.create(view)?;
+        self.with.fuse.storage()
+    }
+
+    fn list(&self) -> FsResult<Vec<ViewId>> {
+        self.stored()?.list()
+    }
+
+    fn open(&self, view: ViewId) -> FsResult<Arc<dyn Backend>> {
+        self.stored()?.open(view)
+    }
+
+    /// The snapshot is gone after the last step.
+    fn delete(&self, view: ViewId, pace: &mut Pace<'_>) -> FsResult<bool> {
+        let steps = self.with.steps.load(Ordering::SeqCst);
+        for done in 1..=steps {
+            self.with.fuse.storage()?;
+            drop(self.with.gate.lock());
+            if pace(Progress { done, total: Some(steps) }).is_break() {
+                return Ok(false);
+            }
+        }
+        self.stored()?.delete(view, &mut |_| ControlFlow::Continue(()))?;
+        self.with.fuse.storage()?;
+        Ok(true)
+    }
+
+    fn usage(&self, view: ViewId) -> FsResult<SnapshotUsage> {
+        self.stored()?.usage(view)
     }
 }
 
@@ -251,6 +351,9 @@ impl Rig {
             now_ms: Arc::new(AtomicU64::new(1_000)),
             slow: Arc::default(),
             removals: Arc::default(),
+            snapshots: Arc::default(),
+            lacks_snapshots: Arc::default(),
+            deletion_steps: Arc::new(AtomicU64::new(1)),
             opened: Arc::default(),
             drawn: Arc::default(),
             served: Protocols::NFS,
@@ -276,6 +379,12 @@ impl Rig {
                 fuse: Arc::clone(&self.fuse),
                 slow: Arc::clone(&self.slow),
                 removals: Arc::clone(&self.removals),
+                snapshots: FusedSnapshots {
+                    fuse: Arc::clone(&self.fuse),
+                    gate: Arc::clone(&self.snapshots),
+                    lacks: Arc::clone(&self.lacks_snapshots),
+                    steps: Arc::clone(&self.deletion_steps),
+                },
                 opened: Arc::clone(&self.opened),
             }),
             namespace: Arc::clone(&self.namespace),
@@ -340,6 +449,7 @@ impl Rig {
             let rules = namespace.volume(volume.id).unwrap().rules.len();
             assert_eq!(rules, volume.rules.len(), "rules of {}", volume.name);
             assert_eq!(namespace.volume(volume.id).unwrap().endpoints, volume.endpoints, "endpoints");
+            self.check_snapshots(service, volume);
         }
         let wanted: BTreeSet<IpAddr> = volumes.iter().flat_map(|volume| &volume.endpoints).copied().collect();
         assert_eq!(*self.heard.wanted.lock(), wanted, "listeners");
@@ -362,6 +472,26 @@ impl Rig {
         let only_said = startup_warnings.iter().all(is_of_users);
         assert!(only_said, "{startup_warnings:?}");
     }
+
+    /// Checks that store, storage and data plane have the same snapshots.
+    fn check_snapshots(&self, service: &Service, volume: &Volume) {
+        let rows = service.snapshots(&volume.name, None, 1000).unwrap().items;
+        let mut views: Vec<ViewId> = rows.iter().map(|row| row.view).collect();
+        views.sort();
+        assert_eq!(self.stored_snapshots(volume.id), views, "snapshots in the storage of {}", volume.name);
+        assert!(rows.iter().all(|row| row.state == crate::SnapshotState::Ready), "{rows:?}");
+        let served = service.served(&volume.name).unwrap().snapshots();
+        let mut shown: Vec<_> = served.iter().map(|one| (one.view, one.name.clone())).collect();
+        let mut named: Vec<_> = rows.iter().map(|row| (row.view, row.name.to_string())).collect();
+        shown.sort();
+        named.sort();
+        assert_eq!(shown, named, "snapshots that clients of {} see", volume.name);
+    }
+
+    /// The numbers of the snapshots in the storage of a volume.
+    pub(super) fn stored_snapshots(&self, id: VolumeId) -> Vec<ViewId> {
+        self.disk.open(id).unwrap().snapshots().unwrap().list().unwrap()
+    }
 }
 
 pub(super) fn context() -> ChangeContext {
@@ -374,6 +504,14 @@ pub(super) fn pool(name: &str) -> PoolName {
 
 pub(super) fn volume(name: &str) -> VolumeName {
     VolumeName::stored(name.to_owned())
+}
+
+pub(super) fn snapshot(name: &str) -> SnapshotName {
+    SnapshotName::stored(name.to_owned())
+}
+
+pub(super) fn new_snapshot(name: &str) -> NewSnapshot {
+    NewSnapshot { name: Some(snapshot(name)), ..NewSnapshot::default() }
 }
 
 pub(super) fn new_pool(name: &str, level: Level, tib: u64) -> NewPool {

@@ -76,6 +76,7 @@ pub(crate) const STANDARD: LevelInfo = LevelInfo {
     },
     volume_name: None,
     share_name: None,
+    snapshot_name: None,
     sources: &[A1, A2, A3, A4, A6],
 };
 

@@ -126,6 +126,15 @@ const SHARE_NAME: NameRule = NameRule {
     length_max: 63,
 };
 
+const SNAPSHOT_NAME: NameRule = NameRule {
+    pattern: "^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$",
+    source: G,
+    first: |byte| byte.is_ascii_lowercase(),
+    middle: |byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-',
+    last: |byte| byte.is_ascii_lowercase() || byte.is_ascii_digit(),
+    length_max: 63,
+};
+
 pub(crate) const BASIC_HDD: LevelInfo = LevelInfo {
     name: "filestore/basic-hdd",
     aliases: &["filestore/standard"],
@@ -150,6 +159,7 @@ pub(crate) const BASIC_HDD: LevelInfo = LevelInfo {
     },
     volume_name: None,
     share_name: Some(NameRule { pattern: "^[a-z0-9_]{1,16}$", length_max: 16, ..SHARE_NAME }),
+    snapshot_name: Some(SNAPSHOT_NAME),
     sources: &[F1, F3],
 };
 

@@ -89,6 +89,13 @@ const VOLUME_NAME: NameRule = NameRule {
     last: is_letter_or_digit,
     length_max: 63,
 };
+const SNAPSHOT_NAME: NameRule = NameRule {
+    pattern: "^[A-Za-z]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$",
+    first: |byte| byte.is_ascii_alphabetic(),
+    middle: |byte| byte.is_ascii_alphanumeric() || byte == b'-',
+    last: |byte| byte.is_ascii_alphanumeric(),
+    ..VOLUME_NAME
+};
 const SHARE_NAME: NameRule =
     NameRule { pattern: "^[a-z]([a-z0-9-]{0,78}[a-z0-9])?$", length_max: 80, ..VOLUME_NAME };
 
@@ -115,6 +122,7 @@ pub(crate) const STANDARD: LevelInfo = LevelInfo {
     },
     volume_name: Some(VOLUME_NAME),
     share_name: Some(SHARE_NAME),
+    snapshot_name: Some(SNAPSHOT_NAME),
     sources: &[S1, S2, S3, PAGE_000],
 };
 

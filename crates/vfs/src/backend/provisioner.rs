@@ -121,7 +121,7 @@ pub trait Provisioner: Send + Sync {
         Counting::default()
     }
 
-    /// Removes a volume's storage: invisible immediately, its space released as fast as files can be deleted. Succeeds
+    /// Removes a volume's storage and its snapshots: invisible immediately, its space released as fast as files can be deleted. Succeeds
     /// if the volume does not exist. Open files of the volume disappear.
     fn remove(&self, id: VolumeId) -> FsResult<()>;
 

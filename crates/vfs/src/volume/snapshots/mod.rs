@@ -7,6 +7,7 @@ mod frozen;
 
 use super::Volume;
 use super::streams::StreamTree;
+use crate::backend::snapshots::Snapshots;
 use crate::backend::{Backend, Blocking, Lookup, NodeRef};
 use crate::error::{FsError, FsResult, Wait};
 use crate::file_key::{FileKey, ViewId};
@@ -229,6 +230,11 @@ impl Volume {
     /// Replaces the list of snapshots. Files of a snapshot that is no longer in it are [`FsError::Stale`].
     pub fn set_snapshots(&self, snapshots: Vec<Snapshot>) {
         self.snapshots.set(snapshots);
+    }
+
+    /// The snapshots in the storage, for the management; `None` if the storage can make none.
+    pub fn snapshot_storage(&self) -> Option<&dyn Snapshots> {
+        self.snapshots.backend.snapshots()
     }
 
     pub fn snapshots(&self) -> Arc<SnapshotList> {

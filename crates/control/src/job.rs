@@ -1,0 +1,206 @@
+//! Jobs: operations that take long. They run on threads of their own, show their progress, and go on after a restart.
+//!
+//! The table of operations is their journal. [`Jobs`] has those that wait for a thread or run now.
+
+use crate::limits::JOB_PAUSE_MS_MAX;
+use crate::operation::OperationId;
+use serde::{Deserialize, Serialize};
+use std::collections::{HashMap, VecDeque};
+use std::ops::ControlFlow;
+use std::sync::MutexGuard;
+use std::time::Duration;
+use vfs::qos::Nanos;
+use vfs::sync::{Condvar, Mutex};
+use vfs::{Progress, ViewId, VolumeId};
+
+/// The work of a job: all that a later run needs to go on with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum JobSpec {
+    DeleteSnapshot { volume: u64, view: u32 },
+}
+
+/// The progress of a job that has begun.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JobProgress {
+    pub done: u64,
+    /// `None`: unknown.
+    pub total: Option<u64>,
+    /// The counted things.
+    pub unit: &'static str,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Job {
+    pub(crate) id: OperationId,
+    pub(crate) spec: JobSpec,
+}
+
+#[derive(Default)]
+pub(crate) struct Jobs {
+    state: Mutex<JobsState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct JobsState {
+    waiting: VecDeque<Job>,
+    running: HashMap<OperationId, RunningJob>,
+    /// The service stops: no job begins, and those that run end at their next step.
+    is_closed: bool,
+}
+
+struct RunningJob {
+    spec: JobSpec,
+    progress: Option<JobProgress>,
+    is_cancelled: bool,
+    /// The time of the last step.
+    stepped: Nanos,
+}
+
+/// The state of a job that is to be cancelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cancelled {
+    /// The job waited for a thread, and is withdrawn.
+    Waiting,
+    /// The job ends at its next step.
+    Running,
+    /// The job has ended, or belongs to another run.
+    Gone,
+}
+
+impl JobSpec {
+    pub(crate) fn delete_snapshot(volume: VolumeId, view: ViewId) -> Self {
+        Self::DeleteSnapshot { volume: volume.0, view: view.0 }
+    }
+
+    pub(crate) fn volume(self) -> VolumeId {
+        let Self::DeleteSnapshot { volume, .. } = self;
+        VolumeId(volume)
+    }
+
+    /// The unit of its progress.
+    pub(crate) fn unit(self) -> &'static str {
+        let Self::DeleteSnapshot { .. } = self;
+        "steps"
+    }
+}
+
+impl Jobs {
+    pub(crate) fn push(&self, job: Job) {
+        self.state.lock().waiting.push_back(job);
+        self.changed.notify_all();
+    }
+
+    /// The next job, which is then running; `None` if none waits.
+    pub(crate) fn try_next(&self) -> Option<Job> {
+        self.state.lock().next()
+    }
+
+    /// Blocks until there is a job; `None` once the service stops.
+    pub(crate) fn next(&self) -> Option<Job> {
+        let state = self.state.lock();
+        let mut state = self.changed.wait_while(state, |state| state.waiting.is_empty() && !state.is_closed);
+        state.next()
+    }
+
+    /// Records a step of a running job. Returns whether the job goes on.
+    pub(crate) fn step(&self, id: OperationId, progress: Progress) -> ControlFlow<()> {
+        let mut state = self.state.lock();
+        let is_closed = state.is_closed;
+        let Some(job) = state.running.get_mut(&id) else { return ControlFlow::Break(()) };
+        let Progress { done, total } = progress;
+        job.progress = Some(JobProgress { done, total, unit: job.spec.unit() });
+        if is_closed || job.is_cancelled { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    /// Lets others use the storage for as long as the last step took, so that a job takes at most half of its time.
+    pub(crate) fn pause(&self, id: OperationId, now: impl Fn() -> Nanos) {
+        let mut state = self.state.lock();
+        let Some(job) = state.running.get_mut(&id) else { return };
+        let took = Duration::from_nanos(now().0.saturating_sub(job.stepped.0));
+        let pause = took.min(Duration::from_millis(JOB_PAUSE_MS_MAX));
+        let goes_on = |state: &mut JobsState| {
+            !state.is_closed && state.running.get(&id).is_some_and(|job| !job.is_cancelled)
+        };
+        let (mut state, _) = self.changed.wait_timeout_while(state, pause, goes_on);
+        if let Some(job) = state.running.get_mut(&id) {
+            job.stepped = now();
+        }
+    }
+
+    /// The first step begins.
+    pub(crate) fn begin(&self, id: OperationId, now: Nanos) {
+        if let Some(job) = self.state.lock().running.get_mut(&id) {
+            job.stepped = now;
+            job.progress = Some(JobProgress { done: 0, total: None, unit: job.spec.unit() });
+        }
+    }
+
+    pub(crate) fn end(&self, id: OperationId) {
+        self.state.lock().running.remove(&id);
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn cancel(&self, id: OperationId) -> Cancelled {
+        let mut state = self.state.lock();
+        let waiting = state.waiting.len();
+        state.waiting.retain(|job| job.id != id);
+        if state.waiting.len() < waiting {
+            return Cancelled::Waiting;
+        }
+        let Some(job) = state.running.get_mut(&id) else { return Cancelled::Gone };
+        job.is_cancelled = true;
+        self.changed.notify_all();
+        Cancelled::Running
+    }
+
+    pub(crate) fn is_cancelled(&self, id: OperationId) -> bool {
+        self.state.lock().running.get(&id).is_some_and(|job| job.is_cancelled)
+    }
+
+    pub(crate) fn progress(&self, id: OperationId) -> Option<JobProgress> {
+        self.state.lock().running.get(&id)?.progress
+    }
+
+    /// Withdraws the jobs of a volume that is removed, and waits until none of them uses its storage.
+    pub(crate) fn withdraw(&self, volume: VolumeId) {
+        let mut state = self.state.lock();
+        state.waiting.retain(|job| job.spec.volume() != volume);
+        state.of(volume).for_each(|job| job.is_cancelled = true);
+        self.changed.notify_all();
+        drop(self.changed.wait_while(state, |state| state.of(volume).next().is_some()));
+    }
+
+    /// Begins no further job, and waits until those that run have ended their step.
+    pub(crate) fn close(&self) {
+        let mut state = self.state.lock();
+        state.is_closed = true;
+        self.changed.notify_all();
+        drop(self.changed.wait_while(state, |state| !state.running.is_empty()));
+    }
+
+    /// [`Jobs::close`] without waiting.
+    pub(crate) fn begin_close(&self) {
+        let mut state: MutexGuard<'_, JobsState> = self.state.lock();
+        state.is_closed = true;
+        self.changed.notify_all();
+    }
+}
+
+impl JobsState {
+    fn next(&mut self) -> Option<Job> {
+        if self.is_closed {
+            return None;
+        }
+        let job = self.waiting.pop_front()?;
+        let running =
+            RunningJob { spec: job.spec, progress: None, is_cancelled: false, stepped: Nanos::default() };
+        self.running.insert(job.id, running);
+        Some(job)
+    }
+
+    fn of(&mut self, volume: VolumeId) -> impl Iterator<Item = &mut RunningJob> {
+        self.running.values_mut().filter(move |job| job.spec.volume() == volume)
+    }
+}

@@ -1,0 +1,220 @@
+//! Runs jobs on threads of their own, and cancels them.
+//!
+//! A job runs without any lock: the state of its object keeps other changes away, which fail at once.
+
+use super::Service;
+use crate::error::{Error, Result};
+use crate::job::{Cancelled, Job, JobSpec};
+use crate::kind::Kind;
+use crate::limits::{JOB_RECORD_MS, JOB_THREADS};
+use crate::name::VolumeName;
+use crate::operation::{Operation, OperationId, Outcome};
+use crate::snapshot::{Snapshot, SnapshotState};
+use crate::store;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use vfs::{Progress, ViewId, VolumeId, panics};
+
+/// The end of a job's run.
+enum JobEnd {
+    Succeeded,
+    Cancelled,
+    /// The service stops; the next start goes on with it.
+    Stopped,
+    Failed(String),
+}
+
+impl Service {
+    /// Starts the threads that run jobs. They end with [`Service::stop_jobs`], or when the service is dropped.
+    pub fn start_jobs(self: &Arc<Self>) -> std::io::Result<()> {
+        for number in 1..=JOB_THREADS {
+            let (jobs, service) = (Arc::clone(&self.jobs), Arc::downgrade(self));
+            let run = move || {
+                while let Some(job) = jobs.next() {
+                    match service.upgrade() {
+                        Some(service) if panics::catch(|| service.run_job(job)).is_err() => {
+                            let reason = "a defect in plimsoll; see the log".to_owned();
+                            _ = service.end_job(job, JobEnd::Failed(reason));
+                        }
+                        Some(_) => {}
+                        None => jobs.end(job.id),
+                    }
+                }
+            };
+            std::thread::Builder::new().name(format!("job-{number}")).spawn(run)?;
+        }
+        Ok(())
+    }
+
+    /// Ends the jobs at their next step. The next start goes on with them.
+    pub fn stop_jobs(&self) {
+        self.jobs.close();
+    }
+
+    /// Runs the jobs that wait, one after the other, on this thread.
+    pub fn run_waiting_jobs(&self) {
+        while let Some(job) = self.jobs.try_next() {
+            self.run_job(job);
+        }
+    }
+
+    pub(crate) fn enqueue(&self, operation: &Operation) {
+        if let Some(spec) = operation.spec {
+            self.jobs.push(Job { id: operation.id, spec });
+        }
+    }
+
+    fn run_job(&self, job: Job) {
+        let _ended = EndGuard(self, job.id);
+        let end = self.work(job);
+        // If the store refuses, the job is still running there, and the next start goes on with it.
+        _ = self.end_job(job, end);
+    }
+
+    fn work(&self, Job { id, spec }: Job) -> JobEnd {
+        let JobSpec::DeleteSnapshot { volume, view } = spec;
+        self.delete_in_storage(id, VolumeId(volume), ViewId(view))
+    }
+
+    fn delete_in_storage(&self, id: OperationId, volume: VolumeId, view: ViewId) -> JobEnd {
+        let Some(served) = self.served_by_id(volume) else {
+            return JobEnd::Failed("the storage of its volume is not open".to_owned());
+        };
+        let Some(storage) = served.snapshot_storage() else {
+            return JobEnd::Failed("the storage of its volume has no snapshots".to_owned());
+        };
+        let steady = || self.dependencies.pacer.now();
+        self.jobs.begin(id, steady());
+        let mut recorded_ms = 0;
+        if let Err(error) = self.record_progress(id, &mut recorded_ms) {
+            return JobEnd::Failed(error.to_string());
+        }
+        let mut pace = |progress: Progress| {
+            self.jobs.step(id, progress)?;
+            // The record is for the time after a restart alone.
+            _ = self.record_progress(id, &mut recorded_ms);
+            self.jobs.pause(id, steady);
+            ControlFlow::Continue(())
+        };
+        match storage.delete(view, &mut pace) {
+            Ok(true) => JobEnd::Succeeded,
+            Ok(false) if self.jobs.is_cancelled(id) => JobEnd::Cancelled,
+            Ok(false) => JobEnd::Stopped,
+            Err(error) => JobEnd::Failed(Error::storage("delete the snapshot")(error).to_string()),
+        }
+    }
+
+    /// Stores the progress of a job, if it has not just been stored.
+    fn record_progress(&self, id: OperationId, recorded_ms: &mut u64) -> Result<()> {
+        let now = self.now_ms();
+        let Some(progress) = self.jobs.progress(id) else { return Ok(()) };
+        if now.abs_diff(*recorded_ms) < JOB_RECORD_MS {
+            return Ok(());
+        }
+        *recorded_ms = now;
+        self.change(|store| Ok(store::operation::record(store, id, progress)?))
+    }
+
+    fn end_job(&self, Job { id, spec }: Job, end: JobEnd) -> Result<()> {
+        let JobSpec::DeleteSnapshot { volume, view } = spec;
+        let (volume, view) = (VolumeId(volume), ViewId(view));
+        let outcome = match end {
+            JobEnd::Stopped => return Ok(()),
+            JobEnd::Succeeded => Outcome::Succeeded,
+            JobEnd::Cancelled => Outcome::Cancelled,
+            JobEnd::Failed(reason) => Outcome::Failed(reason),
+        };
+        let progress = self.jobs.progress(id);
+        self.change(|store| {
+            // The removal of its volume has ended it already.
+            let Some(operation) = store::operation::find(store, id)? else { return Ok(()) };
+            if operation.outcome != Outcome::Running {
+                return Ok(());
+            }
+            match (&outcome, store::snapshot::find_view(store, volume, view)?) {
+                (Outcome::Succeeded, _) => store::snapshot::delete(store, volume, view)?,
+                (Outcome::Failed(reason), Some(snapshot)) => {
+                    store::snapshot::update(store, &Snapshot { reason: reason.clone(), ..snapshot })?;
+                }
+                _ => {}
+            }
+            progress.map_or(Ok(()), |progress| store::operation::record(store, id, progress))?;
+            store::operation::end(store, operation, outcome, self.now_ms())?;
+            Ok(())
+        })
+    }
+
+    /// Ends a job at its next step. The deletion of a snapshot that has not begun is undone. One that has begun stays where
+    /// it is: a new deletion or the next start goes on with it.
+    pub fn cancel_operation(&self, id: OperationId) -> Result<Operation> {
+        let found = self.operation(id)?;
+        let refused = || Error::NotRunning { operation: id.0 };
+        let spec = found.spec.filter(|_| found.outcome == Outcome::Running).ok_or_else(refused)?;
+        let volume = self.volume_name(spec.volume())?;
+        let _locked = volume.as_ref().map(|volume| self.lock_snapshots(volume));
+        match self.jobs.cancel(id) {
+            Cancelled::Running => {
+                self.change(|store| Ok(store::operation::cancel(store, id)?))?;
+            }
+            Cancelled::Waiting => self.withdraw_deletion(id, spec)?,
+            Cancelled::Gone => return Err(refused()),
+        }
+        self.operation(id)
+    }
+
+    fn withdraw_deletion(&self, id: OperationId, spec: JobSpec) -> Result<()> {
+        let JobSpec::DeleteSnapshot { volume, view } = spec;
+        let (volume, view) = (VolumeId(volume), ViewId(view));
+        self.change(|store| {
+            store::operation::cancel(store, id)?;
+            let Some(operation) = store::operation::find(store, id)? else { return Ok(()) };
+            // Without progress the storage has not been asked, in an earlier run neither.
+            if let Some(snapshot) = store::snapshot::find_view(store, volume, view)?
+                && operation.progress.is_none()
+            {
+                let version = snapshot.version + 1;
+                let state = SnapshotState::Ready;
+                store::snapshot::update(store, &Snapshot { state, version, ..snapshot })?;
+            }
+            store::operation::end(store, operation, Outcome::Cancelled, self.now_ms())?;
+            Ok(())
+        })?;
+        let found = self.read(|store| Ok(store::volume::find_id(store, volume)?))?;
+        match (found, self.served_by_id(volume)) {
+            (Some(row), Some(served)) => self.show_snapshots(&row, &served),
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends the unfinished operations on the snapshots of a volume that is gone.
+    pub(super) fn end_snapshot_operations(
+        &self,
+        store: &rusqlite::Connection,
+        volume: VolumeId,
+    ) -> Result<()> {
+        for snapshot in store::snapshot::of_volume(store, volume)? {
+            if let Some(running) = store::operation::running(store, Kind::Snapshot, &snapshot.full_name())? {
+                store::operation::end(store, running, Outcome::Cancelled, self.now_ms())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn served_by_id(&self, id: VolumeId) -> Option<Arc<vfs::Volume>> {
+        let state = self.state();
+        state.open.values().find(|open| open.row.id == id).map(|open| Arc::clone(&open.served))
+    }
+
+    fn volume_name(&self, id: VolumeId) -> Result<Option<VolumeName>> {
+        Ok(self.read(|store| Ok(store::volume::find_id(store, id)?))?.map(|volume| volume.name))
+    }
+}
+
+/// Ends a job in memory, also after a panic.
+struct EndGuard<'s>(&'s Service, OperationId);
+
+impl Drop for EndGuard<'_> {
+    fn drop(&mut self) {
+        self.0.jobs.end(self.1);
+    }
+}
