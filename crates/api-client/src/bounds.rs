@@ -31,3 +31,5 @@ pub const ACCOUNT_ID_MAX: u32 = 2_000_000_000;
 pub const PASSWORD_UNITS_MAX: usize = 256;
 /// Windows names of a user.
 pub const WINDOWS_NAMES_MAX: usize = 16;
+/// Characters of a snapshot's description.
+pub const DESCRIPTION_CHARS_MAX: usize = 2_048;

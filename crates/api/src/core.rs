@@ -30,7 +30,8 @@ pub(crate) struct Call {
 pub(crate) trait Versioned {
     const KIND: Kind;
 
-    fn object_name(&self) -> &str;
+    /// The name in messages.
+    fn object_name(&self) -> String;
 
     /// Names this version of this object, not of an earlier object with the same name.
     fn version_text(&self) -> String;
@@ -47,8 +48,8 @@ macro_rules! versioned {
         impl Versioned for control::$kind {
             const KIND: Kind = Kind::$kind;
 
-            fn object_name(&self) -> &str {
-                self.name.as_str()
+            fn object_name(&self) -> String {
+                self.name.to_string()
             }
 
             fn version_text(&self) -> String {
@@ -63,6 +64,22 @@ macro_rules! versioned {
 }
 
 versioned! { Pool Volume User Group }
+
+impl Versioned for control::Snapshot {
+    const KIND: Kind = Kind::Snapshot;
+
+    fn object_name(&self) -> String {
+        self.full_name()
+    }
+
+    fn version_text(&self) -> String {
+        version_text(self.version, self.created_ms)
+    }
+
+    fn version(&self) -> u64 {
+        self.version
+    }
+}
 
 impl Core {
     /// Returns a volume as the data plane has it. An exported volume is found without a lock of management.
@@ -153,7 +170,7 @@ fn stale<T: Versioned>(now: &T, expected: &[String]) -> Problem {
     let detail = format!(
         "{kind} {name} has changed since version {expected} (it is now at {current:?}): read it again"
     );
-    let mismatch = VersionMismatch { kind: kind.to_string(), name: name.to_owned(), current };
+    let mismatch = VersionMismatch { kind: kind.to_string(), name, current };
     Problem { version: Some(Box::new(mismatch)), ..Problem::stale(detail) }
 }
 

@@ -4,6 +4,7 @@
 use crate::convert::ToBody;
 use crate::core::{Call, Versioned};
 use crate::problem::{Failure, Result};
+use api_client::model::Operation;
 use api_client::{JSON, MERGE_PATCH, encoded};
 use axum::extract::Query;
 use axum::http::header::{ETAG, LOCATION};
@@ -124,6 +125,8 @@ pub(crate) struct CreatedNew<T> {
     pub(crate) location: String,
     pub(crate) value: T,
 }
+/// A long operation that goes on after the reply.
+pub(crate) struct Started(pub(crate) Operation);
 pub(crate) struct Text {
     pub(crate) media: &'static str,
     pub(crate) text: String,
@@ -287,6 +290,20 @@ impl<T: Serialize + JsonSchema> Reply for CreatedNew<T> {
     fn answer(self) -> Result<Answer, Problem> {
         let mut answer = json(StatusCode::CREATED, &self.value)?;
         set(answer.headers_mut(), LOCATION, &self.location)?;
+        Ok(answer)
+    }
+}
+
+impl Reply for Started {
+    fn describe(generator: &mut SchemaGenerator) -> Vec<ResponseSpec> {
+        let schema = generator.subschema_for::<Operation>();
+        let started = "Started. The operation at `Location` shows its progress and its end.";
+        vec![ResponseSpec::new(StatusCode::ACCEPTED, started, schema, &["Location"])]
+    }
+
+    fn answer(self) -> Result<Answer, Problem> {
+        let mut answer = json(StatusCode::ACCEPTED, &self.0)?;
+        set(answer.headers_mut(), LOCATION, &format!("/v1/operations/{}", self.0.id))?;
         Ok(answer)
     }
 }

@@ -39,6 +39,15 @@ pub(crate) fn problem_of(error: Error) -> Problem {
         Error::Busy { .. } => (StatusCode::CONFLICT, "busy", "Clients use the volume"),
         Error::InUse { .. } => (StatusCode::CONFLICT, "in-use", "The pool contains volumes"),
         Error::Changing { .. } => (StatusCode::CONFLICT, "changing", "Another change is not finished"),
+        Error::NoSnapshots { .. } => {
+            (StatusCode::UNPROCESSABLE_ENTITY, "no-snapshots", "The storage has no snapshots")
+        }
+        Error::HasSnapshots { .. } => (StatusCode::CONFLICT, "has-snapshots", "The volume has snapshots"),
+        Error::Locked { .. } => (StatusCode::CONFLICT, "locked", "The snapshot is locked"),
+        Error::SnapshotState { .. } => (StatusCode::CONFLICT, "snapshot-state", "The snapshot is not ready"),
+        Error::NotRunning { .. } => {
+            (StatusCode::CONFLICT, "not-running", "The operation cannot be cancelled")
+        }
         Error::BelowUse { .. } => (StatusCode::CONFLICT, "below-use", "The volume contains more data"),
         Error::PoolFull { .. } => (StatusCode::CONFLICT, "pool-full", "Not enough space in the pool"),
         Error::Store(StoreError::Full(_)) | Error::Storage { error: FsError::NoSpace, .. } => {

@@ -13,9 +13,9 @@ pub struct Operation {
     pub actor: String,
     /// `create`, `update` or `delete`.
     pub verb: String,
-    /// The kind of object: `pool`, `volume`, `user`, `group`, `token`.
+    /// The kind of object: `pool`, `volume`, `snapshot`, `user`, `group`, `token`.
     pub kind: String,
-    /// The object's name.
+    /// The object's name; for a snapshot, its volume's, a slash and its own.
     pub name: String,
     /// The change in words; empty if the verb says everything.
     pub detail: String,
@@ -24,9 +24,30 @@ pub struct Operation {
     /// The time of its end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<Timestamp>,
-    /// `running`, `succeeded` or `failed`.
+    /// `running`, `succeeded`, `failed` or `cancelled`.
     pub outcome: String,
     /// The reason of a failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// The progress of a long operation that has begun.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub progress: Option<Progress>,
+    /// Whether it can be cancelled.
+    #[serde(default)]
+    pub cancellable: bool,
+    /// Whether it was asked to end early.
+    #[serde(default)]
+    pub cancel_requested: bool,
+}
+
+/// The progress of a long operation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Progress {
+    /// Amount that is done.
+    pub done: u64,
+    /// Amount in all, if known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total: Option<u64>,
+    /// The counted things, as in `steps`.
+    pub unit: String,
 }

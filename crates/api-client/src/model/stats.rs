@@ -17,6 +17,9 @@ pub struct Stats {
     pub used_bytes: u64,
     /// Files, directories and other objects in it.
     pub used_files: u64,
+    /// Snapshots that clients can read.
+    #[serde(default)]
+    pub snapshots: u64,
     /// Reads of data.
     pub read: Counted,
     /// Writes of data.

@@ -26,6 +26,16 @@ words! {
         Ntfs = "ntfs",
     }
 
+    /// The access of clients to the directories of snapshots: `.snapshot` over NFS, `~snapshot` over SMB.
+    SnapshotDirectory {
+        /// There are none.
+        Hidden = "hidden",
+        /// Each directory has one, which no listing contains.
+        Reachable = "reachable",
+        /// Each directory has one. The listing of the root directory contains it.
+        Listed = "listed",
+    }
+
     /// The state of a volume's last change.
     State {
         /// The service makes its storage.
@@ -69,6 +79,8 @@ pub struct Volume {
     pub durability: Durability,
     /// The permissions that decide about access to its files.
     pub security_style: SecurityStyle,
+    /// The access of clients to the directories of snapshots.
+    pub snapshot_directory: SnapshotDirectory,
     /// Export rules; the first rule that matches decides.
     pub rules: Vec<Rule>,
     /// Addresses that serve it in addition to the service's own address.
@@ -134,6 +146,10 @@ pub struct NewVolume {
     #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "SecurityStyle")]
     pub security_style: Option<SecurityStyle>,
+    /// The access of clients to the directories of snapshots: `reachable` if left out.
+    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "SnapshotDirectory")]
+    pub snapshot_directory: Option<SnapshotDirectory>,
     /// Export rules; the provider's default policy if left out.
     #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Vec<Rule>", length(max = RULES_MAX))]
@@ -189,6 +205,10 @@ pub struct VolumePatch {
     #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Root")]
     pub root: Option<Root>,
+    /// New access of clients to the directories of snapshots.
+    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "SnapshotDirectory")]
+    pub snapshot_directory: Option<SnapshotDirectory>,
     /// New list of rules.
     #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Vec<Rule>", length(max = RULES_MAX))]
@@ -233,6 +253,7 @@ impl NewVolume {
             root: None,
             durability: None,
             security_style: None,
+            snapshot_directory: None,
             rules: None,
             endpoints: None,
             labels: Labels::new(),

@@ -8,6 +8,7 @@ mod pool;
 mod rule;
 mod settings;
 mod share;
+mod snapshot;
 mod stats;
 mod token;
 mod user;

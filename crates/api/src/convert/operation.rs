@@ -1,7 +1,7 @@
 //! The record of changes.
 
 use super::ToBody;
-use api_client::model::{Operation, Timestamp};
+use api_client::model::{Operation, Progress, Timestamp};
 
 impl ToBody for control::Operation {
     type Body = Operation;
@@ -11,6 +11,7 @@ impl ToBody for control::Operation {
             control::Outcome::Running => ("running", None),
             control::Outcome::Succeeded => ("succeeded", None),
             control::Outcome::Failed(reason) => ("failed", Some(reason.clone())),
+            control::Outcome::Cancelled => ("cancelled", None),
         };
         Operation {
             id: self.id.0,
@@ -23,6 +24,13 @@ impl ToBody for control::Operation {
             ended: self.ended_ms.map(Timestamp::from_ms),
             outcome: outcome.to_owned(),
             reason,
+            progress: self.progress.map(|progress| Progress {
+                done: progress.done,
+                total: progress.total,
+                unit: progress.unit.to_owned(),
+            }),
+            cancellable: self.can_be_cancelled(),
+            cancel_requested: self.is_cancelled,
         }
     }
 }

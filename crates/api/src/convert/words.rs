@@ -1,7 +1,10 @@
 //! Words from closed lists.
 
 use super::{ToBody, ToValue};
-use api_client::model::{Access, Durability, Protection, Protocol, Role, SecurityStyle, Squash, State};
+use api_client::model::{
+    Access, Durability, Protection, Protocol, Role, SecurityStyle, SnapshotDirectory, SnapshotKind,
+    SnapshotState, Squash, State,
+};
 
 macro_rules! mirrors {
     ($($name:ident for $inner:ty { $($variant:ident),* })*) => {$(
@@ -33,6 +36,9 @@ mirrors! {
     Protection for vfs::Protection { Plain, Encrypted, Verified }
     Durability for vfs::Durability { Sync, Relaxed }
     SecurityStyle for vfs::SecurityStyle { Unix, Ntfs }
+    SnapshotDirectory for vfs::SnapshotDirectory { Hidden, Reachable, Listed }
+    SnapshotKind for control::SnapshotKind { Manual, Hourly, Daily, Weekly, Monthly, Replication }
+    SnapshotState for control::SnapshotState { Creating, Ready, Deleting, Error }
     State for control::State { Creating, Ready, Updating, Deleting }
     Role for control::Role { Read, Operate, Admin }
 }

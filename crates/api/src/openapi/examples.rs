@@ -19,6 +19,8 @@ pub(super) fn request(operation: &str) -> Option<Value> {
             "rules": [{ "clients": ["10.1.0.0/16"], "access": "read-write", "squash": "root" }],
         }),
         "changeVolume" => json!({ "size_bytes": 2_199_023_255_552_u64, "labels": { "team": "build" } }),
+        "createSnapshot" => json!({ "name": "before-upgrade", "description": "Version 4 is next." }),
+        "changeSnapshot" => json!({ "locked_until": "2099-01-31T00:00:00Z" }),
         "replaceRules" => json!({ "rules": [
             { "clients": ["10.1.0.0/16"], "access": "read-write" },
             { "clients": ["10.2.0.7", "build-7.example.org"], "access": "read-only" },

@@ -29,6 +29,7 @@ fn in_path(path: &str, tag: &str) -> Vec<Value> {
                 "Level of that provider.".to_owned(),
                 json!({ "type": "string", "pattern": "^[a-z0-9-]+$", "examples": ["premium"] }),
             ),
+            "snapshot" => ("Name of the snapshot.".to_owned(), name_schema()),
             "user" => ("Name of the user.".to_owned(), name_schema()),
             _ => (format!("Name of the {}.", object(tag)), name_schema()),
         };
@@ -44,7 +45,7 @@ fn name_schema() -> Value {
 /// The object that operations of this family name in their path.
 fn object(tag: &str) -> &str {
     match tag {
-        "rules" => "volume",
+        "rules" | "snapshots" => "volume",
         plural => plural.strip_suffix('s').unwrap_or(plural),
     }
 }

@@ -8,6 +8,7 @@ mod paging;
 mod pool;
 mod process;
 mod rule;
+mod snapshot;
 mod token;
 mod user;
 mod volume;
@@ -19,6 +20,7 @@ pub(crate) fn all() -> Vec<Endpoint> {
     [
         pool::endpoints(),
         volume::endpoints(),
+        snapshot::endpoints(),
         rule::endpoints(),
         user::endpoints(),
         group::endpoints(),

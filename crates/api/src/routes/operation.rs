@@ -28,6 +28,18 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
             look,
             one,
         ),
+        Endpoint::new(
+            Method::POST,
+            "/v1/operations/{id}/cancel",
+            Docs::new(
+                TAG,
+                "cancelOperation",
+                "End a long operation at its next step. A deletion that has begun stays unfinished: delete again to go on.",
+            ),
+            Needs::Role(Role::Operate),
+            cancel,
+        )
+        .refuses(&[409]),
     ]
 }
 
@@ -38,10 +50,17 @@ fn list(call: &Call, asked: PageQuery, _: NoBody) -> Result<Json<Page<Operation>
 }
 
 fn one(call: &Call, _: NoQuery, _: NoBody) -> Result<Json<Operation>> {
+    Ok(Json(call.service().operation(id_in_path(call)?)?.to_body()))
+}
+
+fn cancel(call: &Call, _: NoQuery, _: NoBody) -> Result<Json<Operation>> {
+    Ok(Json(call.service().cancel_operation(id_in_path(call)?)?.to_body()))
+}
+
+fn id_in_path(call: &Call) -> Result<OperationId> {
     let text = call.part("id");
     let no_such = || Error::NotFound { kind: Kind::Operation, name: text.to_owned() };
-    let operation = call.service().operation(id(text).ok_or_else(no_such)?)?;
-    Ok(Json(operation.to_body()))
+    Ok(id(text).ok_or_else(no_such)?)
 }
 
 /// Parses an id in the range of the store's integers.

@@ -130,6 +130,7 @@ fn stats(call: &Call, _: NoQuery, _: NoBody) -> Result<Json<Stats>> {
         size_bytes: volume.size.0,
         used_bytes: usage.bytes,
         used_files: usage.files,
+        snapshots: service.snapshot_count(&name)?.try_into().unwrap_or(u64::MAX),
         read: counted(qos::Kind::Read),
         write: counted(qos::Kind::Write),
         other: counted(qos::Kind::Other),

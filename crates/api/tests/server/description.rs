@@ -2,7 +2,7 @@
 
 use crate::rig::Rig;
 use api_client::ChangeOptions;
-use api_client::model::{NewGroup, NewPool, NewUser, NewVolume};
+use api_client::model::{NewGroup, NewPool, NewSnapshot, NewUser, NewVolume};
 use envelope::Level;
 use serde_json::Value;
 use std::path::Path;
@@ -59,6 +59,8 @@ fn replies_leave_out_what_is_not_there() {
     let client = rig.client();
     client.create_pool(&NewPool::new("p1", Level::GcnvFlex, 2 << 40)).unwrap();
     client.create_volume(&ChangeOptions::none(), &NewVolume::new("v1", "p1", 1 << 40)).unwrap();
+    let snapshot = NewSnapshot { name: Some("s1".to_owned()), ..NewSnapshot::default() };
+    client.create_snapshot("v1", &snapshot).unwrap();
     client.create_user(&NewUser::new("v1", 1000)).unwrap();
     client.create_group(&NewGroup { name: "v1".to_owned(), gid: 1000, members: None }).unwrap();
     let mut asked = 0;
@@ -68,7 +70,11 @@ fn replies_leave_out_what_is_not_there() {
             continue;
         }
         let name = if path.starts_with("/v1/pools") { "p1" } else { "v1" };
-        let path = path.replace("{name}", name).replace("{id}", "1").replace("{provider}", "gcnv");
+        let path = path
+            .replace("{name}", name)
+            .replace("{snapshot}", "s1")
+            .replace("{id}", "1")
+            .replace("{provider}", "gcnv");
         let path = path.replace("{level}", "flex?size_bytes=2199023255552");
         let head = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n");
         let reply = crate::raw::ask(&rig, format!("{head}authorization: Bearer {}\r\n\r\n", rig.token));
@@ -95,7 +101,8 @@ fn send_example(rig: &Rig, operation: &str) -> u16 {
         "users" => "alice",
         _ => "tools",
     };
-    let (path, body) = (path.replace("{name}", name), content["example"].to_string());
+    let path = path.replace("{name}", name).replace("{snapshot}", "before-upgrade");
+    let (path, body) = (path, content["example"].to_string());
     let head = format!("{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n");
     let head = format!("{head}authorization: Bearer {}\r\ncontent-type: {media}\r\n", rig.token);
     let reply = crate::raw::ask(rig, format!("{head}content-length: {}\r\n\r\n{body}", body.len()));
@@ -111,6 +118,8 @@ fn examples_of_the_description_are_accepted() {
         ("createVolume", 201),
         ("changeVolume", 200),
         ("replaceRules", 200),
+        ("createSnapshot", 201),
+        ("changeSnapshot", 200),
         ("createUser", 201),
         ("changeUser", 200),
         ("createGroup", 201),

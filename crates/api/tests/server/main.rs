@@ -8,5 +8,6 @@ mod metrics;
 mod raw;
 mod rig;
 mod security;
+mod snapshots;
 mod statuses;
 mod users;

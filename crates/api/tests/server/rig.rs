@@ -142,7 +142,9 @@ pub fn service(dir: &Path, namespace: &SharedNamespace, plane: &Arc<FakePlane>) 
         protection: vfs::Protection::Verified,
         instance: 1,
     };
-    Arc::new(Service::open(dependencies).unwrap())
+    let service = Arc::new(Service::open(dependencies).unwrap());
+    service.start_jobs().unwrap();
+    service
 }
 
 impl Rig {
