@@ -11,8 +11,8 @@ pub(crate) fn tasks(
     nfs: Option<&NfsFrontend>,
     smb: Option<&SmbFrontend>,
 ) -> impl Iterator<Item = Task> + use<> {
-    let of_all =
-        [expire_claims(SharedNamespace::clone(namespace)), sweep_streams(SharedNamespace::clone(namespace))];
+    let tasks = [expire_claims, sweep_streams, close_snapshots];
+    let of_all = tasks.map(|task| task(SharedNamespace::clone(namespace)));
     let of_nfs = nfs.map(NfsFrontend::tasks).into_iter().flatten();
     of_all.into_iter().chain(of_nfs).chain(smb.map(SmbFrontend::end_what_is_gone))
 }
@@ -41,4 +41,10 @@ fn sweep_streams(namespace: SharedNamespace) -> Task {
         }
     };
     Task::new("streams", TICK, sweep)
+}
+
+/// Closes the snapshots that no client has used for a while.
+fn close_snapshots(namespace: SharedNamespace) -> Task {
+    let sweep = move || namespace.load().exports().iter().for_each(|export| export.volume.sweep_snapshots());
+    Task::new("snapshots", TICK, sweep)
 }

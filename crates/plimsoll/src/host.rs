@@ -78,6 +78,7 @@ impl Host {
         let _lent = volumes.lend_room();
         // Before anybody may ask: a handle of a volume that is not yet open would be stale for good.
         let control = Arc::new(Service::open(dependencies)?);
+        control.start_jobs().context("cannot start the threads of long operations")?;
         let signer = state::handle_signer(data)?;
         let opens = stable.opens.take();
         let start_smb = |address| {
@@ -121,6 +122,7 @@ impl Host {
 
     /// Ends the service: no new calls, answers to those in flight, everything on disk.
     pub(crate) fn stop(self) {
+        self.control.stop_jobs();
         let now = Instant::now();
         self.smb.into_iter().for_each(|smb| smb.stop(now + PATIENCE / 2));
         self.frontend.stop(now + PATIENCE);

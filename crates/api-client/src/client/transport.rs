@@ -190,6 +190,11 @@ impl Transport {
         let bad = |error: ureq::http::Error| Error::Unreachable(format!("{}: {error}", self.shown));
         let response = match &request.body {
             Some(body) => self.agent.run(builder.body(body.as_slice()).map_err(bad)?),
+            // An empty body has a length. Without one, ureq sends the end of a chunked body after the head, when the service may
+            // have answered and closed the connection already.
+            None if matches!(request.method, Method::POST | Method::PUT) => {
+                self.agent.run(builder.body(&[][..]).map_err(bad)?)
+            }
             None => self.agent.run(builder.body(()).map_err(bad)?),
         };
         let mut response = response.map_err(unreachable)?;

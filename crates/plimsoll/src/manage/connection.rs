@@ -347,6 +347,10 @@ fn in_flags(detail: &str) -> String {
     }
     let missing = detail.strip_prefix("there is no ").and_then(|rest| rest.split_once(' '));
     match missing {
+        Some(("snapshot", name)) => {
+            let volume = name.split('/').next().unwrap_or_default();
+            format!("{detail}; \"plimsoll snapshot list {}\" shows all", quoted(volume))
+        }
         Some((kind, _)) if LISTED.contains(&kind) => format!("{detail}; \"plimsoll {kind} list\" shows all"),
         _ => detail.to_owned(),
     }
@@ -356,7 +360,9 @@ fn in_flags(detail: &str) -> String {
 fn stale(problem: &Problem) -> String {
     let fact = problem.detail.trim_end_matches(": read it again");
     let look = problem.version.as_ref().map_or_else(String::new, |version| {
-        format!("plimsoll {} show {}", version.kind, quoted(&version.name))
+        // A snapshot's name has its volume's and a slash before it.
+        let name = version.name.split('/').map(quoted).collect::<Vec<_>>().join(" ");
+        format!("plimsoll {} show {name}", version.kind)
     });
     printable(&format!("{fact}: look at it again with \"{look}\""))
 }

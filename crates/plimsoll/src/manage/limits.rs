@@ -219,6 +219,7 @@ mod tests {
             size_bytes: 1 << 40,
             used_bytes: 0,
             used_files: 1,
+            snapshots: 0,
             read: Default::default(),
             write: Default::default(),
             other: Default::default(),

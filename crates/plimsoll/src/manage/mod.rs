@@ -14,6 +14,7 @@ mod password;
 mod pool;
 mod settings;
 pub(crate) mod share_modes;
+mod snapshot;
 mod status;
 pub(crate) mod table;
 mod token;
@@ -36,6 +37,8 @@ pub(crate) enum Command {
     Pool(pool::PoolArgs),
     /// Manage volumes, which clients mount.
     Volume(volume::VolumeArgs),
+    /// Manage snapshots: read-only states of a volume.
+    Snapshot(snapshot::SnapshotArgs),
     /// Manage users, which log in with a password.
     User(user::UserArgs),
     /// Manage groups of users.
@@ -46,7 +49,7 @@ pub(crate) enum Command {
     /// Show the connected clients, or check this host as a client.
     #[command(subcommand)]
     Client(client::Command),
-    /// Show the record of changes.
+    /// Show the record of changes, and cancel long operations.
     Operation(operation::OperationArgs),
     /// Manage tokens, which give access to the API.
     Token(token::TokenArgs),
@@ -61,6 +64,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Pool(args) => done(pool::run(args)),
         Command::Volume(args) => done(volume::run(args)),
+        Command::Snapshot(args) => done(snapshot::run(args)),
         Command::User(args) => done(user::run(args)),
         Command::Group(args) => done(group::run(args)),
         Command::Level(command) => done(level::run(command)),

@@ -30,6 +30,21 @@ pub(crate) fn volumes() -> ArgValueCandidates {
     })
 }
 
+/// The snapshots of all volumes: completion does not know the volume on the line.
+pub(crate) fn snapshots() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        candidates(|client| {
+            let mut names = Vec::new();
+            for volume in client.volumes()? {
+                names.extend(client.snapshots(&volume.name)?.into_iter().map(|one| one.name));
+            }
+            names.sort();
+            names.dedup();
+            Ok(names)
+        })
+    })
+}
+
 pub(crate) fn scenarios() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
         let candidate = |scenario: report::scenario::Scenario| {

@@ -1,13 +1,19 @@
-//! `plimsoll operation …`: the record of changes.
+//! `plimsoll operation …`: the record of changes, and long operations.
 
-use super::connection::Reach;
+use super::connection::{Reach, Session};
 use super::table::{Cell, Facts, Table};
 use crate::number::whole;
 use crate::terminal::Tone;
-use api_client::model::Operation;
+use anyhow::bail;
+use api_client::model::{Operation, Progress};
 use clap::{Args, Subcommand};
+use std::thread::sleep;
+use std::time::Duration;
 
-/// Show the record of changes.
+/// The time between two questions whether an operation has ended.
+const POLL: Duration = Duration::from_millis(200);
+
+/// Show the record of changes, and cancel long operations.
 #[derive(Debug, Args)]
 pub(crate) struct OperationArgs {
     #[command(subcommand)]
@@ -28,6 +34,23 @@ enum Command {
     /// Show a change.
     Show {
         /// Number of the change
+        #[arg(value_parser = whole::<u64>(1..))]
+        id: u64,
+    },
+    /// End a long operation at its next step.
+    #[command(after_help = "Example:
+  plimsoll operation cancel 17
+
+A deletion that has not begun is undone. One that has begun stays unfinished: delete again to go on.")]
+    Cancel {
+        /// Number of the operation
+        #[arg(value_parser = whole::<u64>(1..))]
+        id: u64,
+    },
+    /// Wait until an operation ends. Fails if the operation failed or was cancelled.
+    #[command(after_help = "Example:\n  plimsoll operation wait 17")]
+    Wait {
+        /// Number of the operation
         #[arg(value_parser = whole::<u64>(1..))]
         id: u64,
     },
@@ -58,6 +81,32 @@ pub(crate) fn run(args: OperationArgs) -> anyhow::Result<()> {
             let operation = session.ask(|client| client.operation(id))?;
             session.show(&operation, |operation| Ok(described(operation).fit(session.columns())))
         }
+        Command::Cancel { id } => {
+            let operation = session.ask(|client| client.cancel_operation(id))?;
+            session.show(&operation, |operation| {
+                Ok(match operation.outcome.as_str() {
+                    "cancelled" => format!("Cancelled operation {id}.\n"),
+                    _ => format!("Operation {id} ends at its next step.\n"),
+                })
+            })
+        }
+        Command::Wait { id } => {
+            let operation = wait(&session, id)?;
+            session.show(&operation, |operation| Ok(described(operation).fit(session.columns())))
+        }
+    }
+}
+
+/// Waits until an operation ends. An error if it has not succeeded.
+pub(super) fn wait(session: &Session, id: u64) -> anyhow::Result<Operation> {
+    loop {
+        let now = session.ask(|client| client.operation(id))?;
+        match (now.outcome.as_str(), &now.reason) {
+            ("running", _) => sleep(POLL),
+            ("failed", Some(reason)) => bail!("operation {id} failed ({}): {reason}", what(&now)),
+            ("cancelled", _) => bail!("operation {id} was cancelled ({})", what(&now)),
+            _ => return Ok(now),
+        }
     }
 }
 
@@ -79,6 +128,13 @@ pub(super) fn second(moment: &str) -> String {
     moment.split('.').next().unwrap_or(moment).replace('T', " ")
 }
 
+fn progress(of: &Progress) -> String {
+    match of.total {
+        Some(total) => format!("{} of {total} {}", of.done, of.unit),
+        None => format!("{} {}", of.done, of.unit),
+    }
+}
+
 fn described(of: &Operation) -> Facts {
     let mut facts = Facts::default();
     facts.add("Operation", of.id);
@@ -87,6 +143,8 @@ fn described(of: &Operation) -> Facts {
     facts.add("By", &of.actor);
     facts.add_cell("Outcome", outcome(of));
     facts.maybe("Reason", of.reason.as_ref());
+    facts.maybe("Progress", of.progress.as_ref().map(progress));
+    facts.maybe("Cancel", of.cancel_requested.then_some("requested"));
     facts.add("Started", &of.started);
     facts.maybe("Ended", of.ended.as_ref());
     facts

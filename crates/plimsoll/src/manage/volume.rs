@@ -17,7 +17,7 @@ use api::convert::{FromBody, smb_settings};
 use api_client::Tagged;
 use api_client::model::{
     Ceilings, Durability, EndpointStats, LevelName, Limits, Merge, NewVolume, Owner, Protocol, Root, Rules,
-    SecurityStyle, State, Stats, Volume, VolumePatch,
+    SecurityStyle, SnapshotDirectory, State, Stats, Volume, VolumePatch,
 };
 use clap::{Args, Subcommand};
 use control::{SmbAssignment, SmbSettings};
@@ -136,6 +136,9 @@ struct Create {
     /// Kind of permissions that decide about access to files; ntfs needs SMB [default: unix]
     #[arg(long, value_parser = words::security_style(), hide_short_help = true)]
     security_style: Option<SecurityStyle>,
+    /// Access of clients to .snapshot (NFS) and ~snapshot (SMB) [default: reachable]
+    #[arg(long, value_name = "ACCESS", value_parser = words::snapshot_directory(), hide_short_help = true)]
+    snapshot_directory: Option<SnapshotDirectory>,
     /// Protocols to serve the volume over [default: nfsv3 and the latest NFSv4 that the level has]
     #[arg(long, value_delimiter = ',', value_parser = words::protocol())]
     protocols: Vec<Protocol>,
@@ -182,6 +185,9 @@ struct Update {
     /// New owner and group of the root directory
     #[arg(long, value_name = "UID:GID")]
     owner: Option<Ids>,
+    /// New access of clients to .snapshot (NFS) and ~snapshot (SMB)
+    #[arg(long, value_name = "ACCESS", value_parser = words::snapshot_directory(), hide_short_help = true)]
+    snapshot_directory: Option<SnapshotDirectory>,
     /// Protocols to serve the volume over; replaces all earlier ones
     #[arg(long, value_delimiter = ',', value_parser = words::protocol())]
     protocols: Vec<Protocol>,
@@ -278,6 +284,7 @@ fn create(session: &Session, args: Create) -> anyhow::Result<()> {
         root,
         durability: args.durability,
         security_style: args.security_style,
+        snapshot_directory: args.snapshot_directory,
         rules: rule.map(|rule| vec![rule]),
         endpoints: Some(texts(&args.endpoint)).filter(|endpoints| !endpoints.is_empty()),
         labels: args.label.into_iter().map(|Label(key, value)| (key, value)).collect(),
@@ -353,6 +360,7 @@ struct Details {
 struct Usage {
     used_bytes: u64,
     used_files: u64,
+    snapshots: u64,
     limits: Limits,
     pool_limits: Limits,
 }
@@ -362,6 +370,7 @@ impl Usage {
         Self {
             used_bytes: stats.used_bytes,
             used_files: stats.used_files,
+            snapshots: stats.snapshots,
             limits: stats.limits.clone(),
             pool_limits: stats.pool_limits.clone(),
         }
@@ -453,6 +462,7 @@ fn describe(
     facts.add("Root", format!("mode {}, owner {}:{}", volume.root.mode, volume.root.uid, volume.root.gid));
     facts.add("Durability", durability_words(volume.durability));
     facts.add("Security style", volume.security_style.to_string());
+    facts.add("Snapshots", format!("{}, {}", stats.snapshots, access_words(volume.snapshot_directory)));
     for (name, endpoint) in once("Endpoints").chain(repeat("")).zip(&stats.endpoints) {
         let EndpointStats { address, connections, failure } = endpoint;
         facts.add(
@@ -473,6 +483,14 @@ fn describe(
     facts.add("Changed", &volume.changed);
     facts.add("Version", etag.trim_matches('"'));
     Ok(facts)
+}
+
+fn access_words(directory: SnapshotDirectory) -> &'static str {
+    match directory {
+        SnapshotDirectory::Hidden => "hidden from clients",
+        SnapshotDirectory::Reachable => "reachable as .snapshot and ~snapshot",
+        SnapshotDirectory::Listed => "reachable as .snapshot and ~snapshot, listed in the root directory",
+    }
 }
 
 fn durability_words(durability: Durability) -> &'static str {
@@ -499,6 +517,7 @@ impl Update {
             protocols: Some(self.protocols.clone()).filter(|protocols| !protocols.is_empty()),
             smb: (!shared.is_empty()).then(|| Merge::set(&smb_settings(shared))),
             root: before.and_then(|before| words::root(self.mode.as_ref(), self.owner, before.value.root)),
+            snapshot_directory: self.snapshot_directory,
             endpoints: (self.no_endpoints || !self.endpoint.is_empty()).then(|| texts(&self.endpoint)),
             labels: labels_patch(&self.label, &self.unlabel),
             ..VolumePatch::default()

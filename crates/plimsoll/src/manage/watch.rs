@@ -278,6 +278,7 @@ mod tests {
             size_bytes: 1 << 40,
             used_bytes: 0,
             used_files: 1,
+            snapshots: 0,
             read,
             write: Counted::default(),
             other: Counted::default(),

@@ -2,7 +2,7 @@
 
 use api_client::model::{
     Durability, Labels, LevelName, ProfileName, Protection, Protocol, Qos, Role, Root, SecurityStyle,
-    ShapeName, Squash,
+    ShapeName, SnapshotDirectory, Squash, Timestamp,
 };
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use std::collections::BTreeMap;
@@ -64,6 +64,21 @@ pub(crate) fn security_style() -> impl TypedValueParser<Value = SecurityStyle> {
         ("unix", "mode bits decide about access"),
         ("ntfs", "Windows access control lists decide about access, over NFS too"),
     ])
+}
+
+pub(crate) fn snapshot_directory() -> impl TypedValueParser<Value = SnapshotDirectory> {
+    word_of(&[
+        ("hidden", "clients do not reach snapshots"),
+        ("reachable", "clients that name .snapshot or ~snapshot reach it; no listing contains it"),
+        ("listed", "the listing of the root directory contains it too"),
+    ])
+}
+
+/// A time in UTC: a date, or a date and a time.
+pub(crate) fn time(text: &str) -> Result<Timestamp, String> {
+    let forms = [text.to_owned(), format!("{text}T00:00:00Z"), format!("{text}:00Z"), format!("{text}Z")];
+    let time = forms.into_iter().map(Timestamp).find(|time| time.to_ms().is_some());
+    time.ok_or_else(|| "allowed: a date or a time in UTC, like 2027-01-31 or 2027-01-31T09:00:00Z".to_owned())
 }
 
 pub(crate) fn protocol() -> impl TypedValueParser<Value = Protocol> {
@@ -186,6 +201,21 @@ mod tests {
         }
         for text in ["", "0", "0.000", ".5", "1.", "1.2345", "-1", "1e3", "4294968", "x"] {
             assert!(scale(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn times_are_dates_or_moments() {
+        for (text, moment) in [
+            ("2027-01-31", "2027-01-31T00:00:00Z"),
+            ("2027-01-31T09:30", "2027-01-31T09:30:00Z"),
+            ("2027-01-31T09:30:15", "2027-01-31T09:30:15Z"),
+            ("2027-01-31T09:30:15Z", "2027-01-31T09:30:15Z"),
+        ] {
+            assert_eq!(time(text), Ok(Timestamp(moment.to_owned())), "{text}");
+        }
+        for text in ["", "tomorrow", "2027-02-30", "2027-01-31 09:30", "31.1.2027", "2027-01-31T25:00"] {
+            assert!(time(text).is_err(), "{text}");
         }
     }
 

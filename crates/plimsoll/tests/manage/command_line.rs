@@ -121,6 +121,11 @@ fn every_command_has_help_and_those_that_change_have_examples() {
         &["volume", "access", "set"],
         &["level", "show"],
         &["token", "create"],
+        &["snapshot", "create"],
+        &["snapshot", "update"],
+        &["snapshot", "delete"],
+        &["operation", "cancel"],
+        &["operation", "wait"],
         &["user", "create"],
         &["user", "set-password"],
         &["user", "update"],
@@ -174,6 +179,7 @@ fn tables_fit_the_terminal_and_are_whole_in_pipes() {
         &["pool", "show", "p1"],
         &["volume", "list"],
         &["operation", "list"],
+        &["snapshot", "list", "v1"],
         &["volume", "access", "list", "v1"],
         &["token", "list"],
         &["warning", "list"],
@@ -264,6 +270,8 @@ fn shells_complete_commands_flags_and_names() {
     offers(&["pool", "create", "--level", "anf/"], "anf/ultra");
     offers(&["volume", "access", "list", ""], "v1");
     offers(&["token", "revoke", ""], "admin");
+    offers(&["snapshot", "create", ""], "v1");
+    offers(&["volume", "update", "v1", "--snapshot-directory", ""], "reachable");
     for (shell, mark) in
         [("bash", "complete -o"), ("zsh", "#compdef plimsoll"), ("fish", "complete --keep-order")]
     {

@@ -23,5 +23,6 @@ mod size;
 #[path = "../../../vfs/tests/support/skip.rs"]
 mod skip;
 mod smb;
+mod snapshots;
 mod users;
 mod wrong_input;
