@@ -1,14 +1,14 @@
-//! Kills a real process (SIGKILL) repeatedly while it creates, resizes and removes volumes.
+//! Kills a real process (SIGKILL) repeatedly while it creates, resizes and removes volumes, and makes and deletes snapshots.
 //! At each start store and disk agree, and acknowledged changes are present.
 
 use control::{
-    Actor, ChangeContext, Dependencies, Listeners, NewPool, NewVolume, Outcome, Resolver, Service, State,
-    VolumeChange, VolumeClients, VolumeName,
+    Actor, ChangeContext, Dependencies, Kind, Listeners, NewPool, NewSnapshot, NewVolume, Outcome, Resolver,
+    Service, SnapshotName, SnapshotState, State, Verb, VolumeChange, VolumeClients, VolumeName,
 };
 use envelope::{Bytes, Level};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -16,7 +16,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use vfs::qos::Pacer;
 use vfs::{
-    Backend, Capacity, FsError, FsResult, FsStat, Provisioner, Root, SharedNamespace, Time, Usage, VolumeId,
+    Backend, Blocking, Capacity, FileKey, FsError, FsLimits, FsResult, FsStat, NodeRef, Pace, Progress,
+    Provisioner, Root, SharedNamespace, SnapshotUsage, Snapshots, Time, Usage, ViewId, VolumeId,
 };
 use vfs_testing::MemFs;
 
@@ -43,6 +44,95 @@ fn io<T>(result: std::io::Result<T>) -> FsResult<T> {
     result.map_err(|_| FsError::Io)
 }
 
+/// A volume in memory. Its snapshots are files, which outlive the process.
+struct DirBackend {
+    files: MemFs,
+    dir: PathBuf,
+}
+
+/// The mark of a snapshot whose deletion has begun.
+const DELETING: &str = "deleting";
+
+impl DirBackend {
+    fn path(&self, view: ViewId) -> PathBuf {
+        self.dir.join(view.0.to_string())
+    }
+}
+
+impl Backend for DirBackend {
+    fn root(&self) -> NodeRef {
+        self.files.root()
+    }
+
+    fn node(&self, key: &FileKey, blocking: Blocking) -> FsResult<NodeRef> {
+        self.files.node(key, blocking)
+    }
+
+    fn stat(&self) -> FsResult<FsStat> {
+        self.files.stat()
+    }
+
+    fn limits(&self) -> FsLimits {
+        self.files.limits()
+    }
+
+    fn sync(&self) -> FsResult<()> {
+        self.files.sync()
+    }
+
+    fn flush_failures(&self) -> u64 {
+        self.files.flush_failures()
+    }
+
+    fn snapshots(&self) -> Option<&dyn Snapshots> {
+        Some(self)
+    }
+}
+
+impl Snapshots for DirBackend {
+    fn create(&self, view: ViewId) -> FsResult<()> {
+        io(fs::create_dir_all(&self.dir))?;
+        io(fs::write(self.path(view), "whole"))
+    }
+
+    fn list(&self) -> FsResult<Vec<ViewId>> {
+        let entries = match fs::read_dir(&self.dir) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => io(entries)?,
+        };
+        let mut views: Vec<ViewId> = entries
+            .flatten()
+            .filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(ViewId))
+            .collect();
+        views.sort();
+        Ok(views)
+    }
+
+    fn open(&self, _: ViewId) -> FsResult<Arc<dyn Backend>> {
+        Err(FsError::NotSupported)
+    }
+
+    fn delete(&self, view: ViewId, pace: &mut Pace<'_>) -> FsResult<bool> {
+        let marked = self.path(view).with_extension(DELETING);
+        if self.path(view).exists() {
+            io(fs::rename(self.path(view), &marked))?;
+        }
+        for done in 0..3 {
+            if pace(Progress { done, total: Some(3) }).is_break() {
+                return Ok(false);
+            }
+        }
+        if marked.exists() {
+            io(fs::remove_file(marked))?;
+        }
+        Ok(true)
+    }
+
+    fn usage(&self, _: ViewId) -> FsResult<SnapshotUsage> {
+        Ok(SnapshotUsage::default())
+    }
+}
+
 impl Provisioner for Dirs {
     fn make(&self, id: VolumeId, _: &Root, capacity: Capacity) -> FsResult<()> {
         io(fs::create_dir_all(self.dir(id)))?;
@@ -51,7 +141,8 @@ impl Provisioner for Dirs {
 
     fn open(&self, id: VolumeId) -> FsResult<Arc<dyn Backend>> {
         self.capacity(id).ok_or(FsError::NotFound)?;
-        Ok(Arc::new(MemFs::new(Arc::new(|| Time { seconds: 1, nanos: 0 }))))
+        let files = MemFs::new(Arc::new(|| Time { seconds: 1, nanos: 0 }));
+        Ok(Arc::new(DirBackend { files, dir: self.dir(id).join("snapshots") }))
     }
 
     fn set_capacity(&self, id: VolumeId, capacity: Capacity) -> FsResult<()> {
@@ -133,32 +224,62 @@ fn open(dir: &Path) -> (Service, Dirs) {
     (service.unwrap(), dirs())
 }
 
-/// Sizes in GiB by name.
-type Volumes = BTreeMap<String, u64>;
+/// The volume that keeps its snapshots.
+const BASE: &str = "base";
 
-fn found(service: &Service) -> Volumes {
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Served {
+    /// Sizes in GiB by name.
+    volumes: BTreeMap<String, u64>,
+    /// The snapshots of [`BASE`].
+    snapshots: BTreeSet<String>,
+}
+
+fn found(service: &Service) -> Served {
     let volumes = service.volumes(None, 100).unwrap().items;
-    volumes.into_iter().map(|volume| (volume.name.to_string(), volume.size.0 >> 30)).collect()
+    let volumes = volumes.into_iter().map(|volume| (volume.name.to_string(), volume.size.0 >> 30)).collect();
+    let snapshots = service.snapshots(&BASE.parse().unwrap(), None, 100).unwrap().items;
+    Served { volumes, snapshots: snapshots.into_iter().map(|one| one.name.to_string()).collect() }
 }
 
-/// Returns the volumes after step number `step`.
-fn next(volumes: &Volumes, step: u64) -> Volumes {
-    let mut volumes = volumes.clone();
+/// The snapshot of a step; the other steps are about volumes.
+fn snapshot_of(step: u64) -> Option<String> {
+    step.is_multiple_of(2).then(|| format!("s{}", step / 2 % 3))
+}
+
+/// Returns what is served after step number `step`.
+fn next(before: &Served, step: u64) -> Served {
+    let mut after = before.clone();
     let name = format!("v{}", step % 5);
-    if volumes.contains_key(&name) && step.is_multiple_of(3) {
-        volumes.remove(&name);
+    if let Some(snapshot) = snapshot_of(step) {
+        if !after.snapshots.remove(&snapshot) {
+            after.snapshots.insert(snapshot);
+        }
+    } else if after.volumes.contains_key(&name) && step.is_multiple_of(3) {
+        after.volumes.remove(&name);
     } else {
-        volumes.insert(name, 1 + step * 7 % 50);
+        after.volumes.insert(name, 1 + step * 7 % 50);
     }
-    volumes
+    after
 }
 
-fn take(service: &Service, step: u64, volumes: &Volumes) -> Volumes {
+fn take(service: &Service, step: u64, before: &Served) -> Served {
     let context = ChangeContext::by(Actor::new("child"));
-    let after = next(volumes, step);
+    let after = next(before, step);
+    if let Some(snapshot) = snapshot_of(step) {
+        let (base, name): (VolumeName, SnapshotName) = (BASE.parse().unwrap(), snapshot.parse().unwrap());
+        if after.snapshots.contains(&snapshot) {
+            let new = NewSnapshot { name: Some(name), ..NewSnapshot::default() };
+            service.create_snapshot(&context, &base, &new).unwrap();
+        } else {
+            service.delete_snapshot(&context, &base, &name).unwrap();
+            service.run_waiting_jobs();
+        }
+        return after;
+    }
     let text = format!("v{}", step % 5);
     let name: VolumeName = text.parse().unwrap();
-    match (volumes.contains_key(&text), after.get(&text)) {
+    match (before.volumes.contains_key(&text), after.volumes.get(&text)) {
         (_, None) => drop(service.delete_volume(&context, &name).unwrap()),
         (true, Some(&gib)) => {
             let change = VolumeChange { size: Some(Bytes::gib(gib)), ..VolumeChange::default() };
@@ -177,10 +298,11 @@ fn take(service: &Service, step: u64, volumes: &Volumes) -> Volumes {
 fn child() {
     let (Some(dir), Ok(step)) = (std::env::var_os(DIR), std::env::var(STEP)) else { return };
     let (service, _) = open(Path::new(&dir));
-    let mut volumes = found(&service);
+    service.run_waiting_jobs();
+    let mut served = found(&service);
     let mut out = std::io::stdout();
     for step in step.parse::<u64>().unwrap().. {
-        volumes = take(&service, step, &volumes);
+        served = take(&service, step, &served);
         // In one write, so that a line is whole or not there.
         out.write_all(format!("\ndone {step}\n").as_bytes()).unwrap();
         out.flush().unwrap();
@@ -221,8 +343,25 @@ fn check_agreement(service: &Service, dirs: &Dirs) {
             "{volume:?}"
         );
     }
+    let base = service.volume(&BASE.parse().unwrap()).unwrap();
+    let snapshots = service.snapshots(&base.name, None, 100).unwrap().items;
+    let mut views: Vec<ViewId> = snapshots.iter().map(|one| one.view).collect();
+    views.sort();
+    let stored = dirs.open(base.id).unwrap();
+    assert_eq!(stored.snapshots().unwrap().list().unwrap(), views);
+    assert!(snapshots.iter().all(|one| one.state == SnapshotState::Ready), "{snapshots:?}");
+    let marked = fs::read_dir(dirs.dir(base.id).join("snapshots")).map_or(0, |all| {
+        all.flatten().filter(|one| one.path().extension().is_some_and(|mark| mark == DELETING)).count()
+    });
+    assert_eq!(marked, 0, "deletions that were not finished");
     let operations = service.operations(None, 50).unwrap().items;
-    let odd: Vec<_> = operations.iter().filter(|one| one.outcome != Outcome::Succeeded).collect();
+    // A snapshot that the storage had not made is dropped.
+    let is_dropped = |one: &control::Operation| {
+        (one.kind, one.verb) == (Kind::Snapshot, Verb::Create)
+            && matches!(&one.outcome, Outcome::Failed(reason) if reason.contains("before the storage had made"))
+    };
+    let is_odd = |one: &&control::Operation| one.outcome != Outcome::Succeeded && !is_dropped(one);
+    let odd: Vec<_> = operations.iter().filter(is_odd).collect();
     assert!(odd.is_empty(), "{odd:?}");
 }
 
@@ -231,22 +370,26 @@ fn a_killed_process_leaves_nothing_half_done() {
     let dir = tempfile::tempdir().unwrap();
     let (service, _) = open(dir.path());
     let pool = NewPool::new("p".parse().unwrap(), Level::Unlimited, Bytes::tib(1));
-    service.create_pool(&ChangeContext::by(Actor::new("test")), &pool).unwrap();
+    let context = ChangeContext::by(Actor::new("test"));
+    service.create_pool(&context, &pool).unwrap();
+    let base = NewVolume::new(BASE.parse().unwrap(), pool.name, Bytes::gib(10));
+    service.create_volume(&context, &base).unwrap();
+    let (mut step, mut served, mut finished) = (1, found(&service), 0);
     drop(service);
-    let (mut step, mut volumes, mut finished) = (1, Volumes::new(), 0);
     for round in 0..ROUNDS {
         let patience = Duration::from_micros(round * 977);
         let last = run_and_kill(dir.path(), step, patience).expect("the child did not take a step");
         for step in step..=last {
-            volumes = next(&volumes, step);
+            served = next(&served, step);
         }
         let (service, dirs) = open(dir.path());
+        service.run_waiting_jobs();
         check_agreement(&service, &dirs);
         let now = found(&service);
-        let later = next(&volumes, last + 1);
-        assert!(now == volumes || now == later, "after step {last}: {now:?}");
+        let later = next(&served, last + 1);
+        assert!(now == served || now == later, "after step {last}: {now:?}");
         finished += u64::from(now == later);
-        (step, volumes) = (last + 1 + u64::from(now == later), now);
+        (step, served) = (last + 1 + u64::from(now == later), now);
     }
     assert!(step > ROUNDS, "{step} steps");
     eprintln!("{step} steps, {finished} of {ROUNDS} cut short and finished at the next start");
