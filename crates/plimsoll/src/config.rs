@@ -10,6 +10,7 @@ use crate::state;
 use crate::tls::{TlsSettings, read_pair};
 use crate::{number, toml_file};
 use anyhow::{Context, anyhow, bail};
+use clap::ValueEnum;
 use serde::Deserialize;
 use std::fmt::Display;
 use std::net::SocketAddr;
@@ -24,12 +25,26 @@ pub(crate) struct Config {
     /// Data directory; `/var/lib/plimsoll` for root, `~/.local/state/plimsoll` for an ordinary user.
     #[cfg_attr(test, serde(skip_serializing))]
     pub(crate) data: PathBuf,
+    /// Snapshots on file systems without their own: `native` for none, `copy` for copies of what changes.
+    pub(crate) snapshots: SnapshotMode,
     /// NFS and what belongs to it.
     pub(crate) nfs: NfsConfig,
     /// SMB.
     pub(crate) smb: SmbConfig,
     /// The API, over which everything is managed.
     pub(crate) api: ApiConfig,
+}
+
+/// Where volumes can have snapshots.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum SnapshotMode {
+    /// On Btrfs and XFS, which share the storage of what does not change.
+    #[default]
+    Native,
+    /// On other file systems, too. There, the first change of each 4 KiB after a snapshot copies it and waits for the disk.
+    Copy,
 }
 
 /// `[nfs]`
@@ -122,6 +137,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             data: state::default_dir(),
+            snapshots: SnapshotMode::default(),
             nfs: NfsConfig::default(),
             smb: SmbConfig::default(),
             api: ApiConfig::default(),

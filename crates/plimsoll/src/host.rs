@@ -1,6 +1,6 @@
 //! A managed service: volumes from the store, over NFS and SMB, within their limits.
 
-use crate::config::SmbConfig;
+use crate::config::{SmbConfig, SnapshotMode};
 use crate::descriptors::{Part, share_descriptors};
 use crate::endpoints::EndpointListeners;
 use crate::nfs_frontend::{IDLE_TICKS, Listen, NfsFrontend, PATIENCE, TICK};
@@ -48,10 +48,16 @@ impl Resolver for SystemResolver {
 
 impl Host {
     /// Opens the data directory, finishes what an earlier run left unfinished, listens, and starts to serve.
-    pub(crate) fn start(data: &Path, listen: &Listen, smb: &SmbConfig) -> anyhow::Result<Self> {
+    pub(crate) fn start(
+        data: &Path,
+        listen: &Listen,
+        smb: &SmbConfig,
+        snapshots: SnapshotMode,
+    ) -> anyhow::Result<Self> {
         state::make_dir(data)?;
         let budget = ResourceBudget::of_process();
-        let options = Options { budget: Arc::clone(&budget), ..Options::default() };
+        let copy_snapshots = snapshots == SnapshotMode::Copy;
+        let options = Options { budget: Arc::clone(&budget), copy_snapshots, ..Options::default() };
         let volumes = Volumes::open(data, options)
             .with_context(|| format!("cannot use the data directory {}", data.display()))?;
         let namespace: SharedNamespace = Arc::new(Arc::new(Namespace::default()).into());
@@ -202,7 +208,7 @@ mod tests {
         let data = crate::testing::private_dir();
         let Arguments { listen } =
             Arguments::parse_from(["serve", "--listen", "127.0.0.1:0", "--no-portmap"]);
-        let host = Host::start(data.path(), &listen, &SmbConfig::default()).unwrap();
+        let host = Host::start(data.path(), &listen, &SmbConfig::default(), SnapshotMode::default()).unwrap();
         let (terms, size) = (ChangeContext::by(Actor::new("test")), envelope::Bytes::gib(100));
         let pool = NewPool::new("p".parse().unwrap(), "plimsoll/unlimited".parse().unwrap(), size);
         host.control.create_pool(&terms, &pool).unwrap();

@@ -1,7 +1,7 @@
 //! `plimsoll serve`: pools and volumes, kept and managed.
 
 use crate::announcement::Announcement;
-use crate::config::{ApiConfig, Config};
+use crate::config::{ApiConfig, Config, SnapshotMode};
 use crate::exit::usage;
 use crate::host::Host;
 use crate::local_socket;
@@ -49,6 +49,9 @@ pub(crate) struct ServeArgs {
     /// Address and port for the API, over which everything is managed [default: that of the configuration, or 127.0.0.1:2050]
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = crate::listen_address::parse)]
     api: Option<SocketAddr>,
+    /// File systems on which volumes can have snapshots [default: that of the configuration, or native]
+    #[arg(long, value_name = "native|copy", hide_short_help = true)]
+    snapshots: Option<SnapshotMode>,
     #[command(flatten)]
     tls: TlsSettings,
 }
@@ -61,6 +64,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     ignore_reloads();
     let mut config = Config::read_or_default(args.config.as_deref())?;
     config.data = args.data.unwrap_or(config.data);
+    config.snapshots = args.snapshots.unwrap_or(config.snapshots);
     config.nfs.listen = args.listen.unwrap_or(config.nfs.listen);
     let has_tls_flags = args.tls.is_given();
     config.nfs.tls = args.tls.or(config.nfs.tls);
@@ -75,7 +79,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         ));
     }
     let settings = config.check()?;
-    let host = Host::start(&config.data, &config.nfs.listen(), &config.smb)?;
+    let host = Host::start(&config.data, &config.nfs.listen(), &config.smb, config.snapshots)?;
     let served = serve(&host, &config, &settings);
     host.stop();
     served.map(|()| ExitCode::SUCCESS)

@@ -6,7 +6,7 @@ use fixture::{Ground, Tree, name, new_inode};
 use posix::{Options, Volumes};
 use std::time::Instant;
 use vfs::backend::KEEP_SET_ID;
-use vfs::{Backend, Capacity, NodeRef, Provisioner, Root, ViewId, VolumeId};
+use vfs::{Capacity, NodeRef, Provisioner, Root, ViewId, VolumeId};
 use vfs_testing::UncheckedNode;
 
 const BLOCK: u64 = 4096;

@@ -24,7 +24,7 @@ use crate::capacity::limit::Limit;
 use crate::capacity::project::{self, Project};
 use crate::capacity::usage_file::{UsageFile, UsageRecord};
 use crate::error::refused;
-use crate::fs_type::{file_system_stat, is_btrfs};
+use crate::fs_type::{file_system_stat, is_btrfs, is_subvolume};
 use crate::node::mount::options::Options;
 use recount::Recounter;
 use reserve::Reserve;
@@ -458,7 +458,10 @@ impl Provisioner for Volumes {
     }
 
     fn snapshot_bytes(&self, id: VolumeId) -> FsResult<Option<u64>> {
-        self.bytes_of_snapshots(id)
+        if self.has_subvolumes && is_subvolume(self.dir(id)?.as_fd()) {
+            return self.bytes_of_snapshots(id);
+        }
+        self.held_bytes(id)
     }
 
     fn list(&self) -> FsResult<Vec<VolumeId>> {

@@ -2,6 +2,8 @@
 
 use super::store::Store;
 use super::{Volumes, name};
+use crate::capacity::ledger::Ledger;
+use crate::capacity::usage_file::UsageFile;
 use crate::error::refused;
 use crate::fs_type::FsType;
 use crate::node::mount::Mount;
@@ -33,6 +35,15 @@ impl Volumes {
         let stores = super::tree::reopen(&self.snapshots).map_err(refused)?;
         let unit = unit_of(self.snapshots.as_fd())?;
         Ok(Some(UndoPlace { stores, name: name(id), method, unit }))
+    }
+
+    /// The bytes that only snapshots of a volume need, by the running count; `None` if the kernel counts them with the
+    /// others.
+    pub(super) fn held_bytes(&self, id: VolumeId) -> FsResult<Option<u64>> {
+        if let Some(limit) = self.slot(id).try_lock().and_then(|slot| slot.limit.upgrade()) {
+            return Ok(limit.ledger().map(Ledger::held));
+        }
+        Ok(UsageFile::peek(self.usage.as_fd(), &name(id))?.map(|record| record.held))
     }
 
     /// Counts the bytes that only snapshots of a volume need, to compare with the running count.
