@@ -35,7 +35,7 @@ pub(crate) struct Config {
     pub(crate) api: ApiConfig,
 }
 
-/// Where volumes can have snapshots.
+/// File systems on which volumes can have snapshots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
 #[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]

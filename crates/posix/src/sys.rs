@@ -47,6 +47,11 @@ fn checked(value: c_long) -> Result<c_long, Errno> {
     Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO))
 }
 
+/// The path in /proc of the file open as `file`. It is valid whatever name the file has now.
+pub(crate) fn proc_path(file: BorrowedFd<'_>) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
+}
+
 /// The handle of `name` in `dir` (of `dir` itself if it is empty) and its mount. Follows no link.
 pub(crate) fn name_to_handle(dir: BorrowedFd<'_>, name: &[u8]) -> Result<(Handle, i32), Errno> {
     let flags = if name.is_empty() { libc::AT_EMPTY_PATH } else { 0 };

@@ -1,4 +1,4 @@
-//! What snapshots cost, measured beside the same work without one: `cargo test --release -p posix --test undo_cost -- --ignored --nocapture`.
+//! The cost of snapshots, measured beside the same work without one: `cargo test --release -p posix --test undo_cost -- --ignored --nocapture`.
 
 mod fixture;
 

@@ -2,8 +2,8 @@
 
 use crate::error::refused;
 use crate::node::Node;
-use crate::node::attr::proc_path;
 use crate::node::preserve::Space;
+use crate::sys::proc_path;
 use rustix::fs::{AtFlags, CWD, linkat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 use std::any::Any;

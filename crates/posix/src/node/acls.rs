@@ -5,8 +5,8 @@
 //! system uses the time of the last timer tick, only an ACL that is old enough is cached.
 
 use super::Node;
-use super::attr::proc_path;
 use crate::error::refused;
+use crate::sys::proc_path;
 use rustix::fs::{fgetxattr, getxattr};
 use rustix::io::Errno;
 use std::os::fd::BorrowedFd;

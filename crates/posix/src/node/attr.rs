@@ -1,13 +1,13 @@
 //! Converts attributes between the kernel and the model.
 
 use super::counter::VersionedStat;
-use crate::sys;
+use crate::sys::{self, proc_path};
 use rustix::fs::{
     AtFlags, CWD, Gid, Mode, RawMode, Stat, Timespec, Timestamps, Uid, chmodat, chownat, fchmod, major,
     minor, utimensat,
 };
 use rustix::io::Errno;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use vfs::model::attrs::MODE_BITS;
 use vfs::{Attrs, Device, FileType, FsError, FsResult, Time};
 
@@ -92,9 +92,4 @@ pub(crate) fn set_times(file: BorrowedFd<'_>, times: &Timestamps) -> Result<(), 
         Err(Errno::INVAL | Errno::BADF) => utimensat(CWD, proc_path(file), times, AtFlags::empty()),
         done => done,
     }
-}
-
-/// The path in /proc of the file open as `file`. It is valid whatever name the file has now.
-pub(crate) fn proc_path(file: BorrowedFd<'_>) -> String {
-    format!("/proc/self/fd/{}", file.as_raw_fd())
 }

@@ -3,8 +3,8 @@
 //! docs/formats/owner-xattr.md draws the bytes. Only regular files and directories can carry it: the kernel allows
 //! `user.` attributes on nothing else. Symbolic links, FIFOs and sockets show their real owner.
 
-use super::attr::proc_path;
 use crate::error::refused;
+use crate::sys::proc_path;
 use rustix::fs::{XattrFlags, fgetxattr, fsetxattr, getxattr, lgetxattr, setxattr};
 use rustix::io::Errno;
 use std::os::fd::BorrowedFd;

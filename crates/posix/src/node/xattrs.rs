@@ -1,12 +1,12 @@
 //! Extended attributes of class `user.`, without that prefix. This service's own attributes (`plimsoll.*`, of class
 //! `trusted.` if the process may set those, else `user.`) are never listed.
 
-use super::attr::proc_path;
 use super::mount::Mount;
 use super::preserve::Space;
 use super::{Node, Rights};
 use crate::capacity::ledger::PendingChange;
 use crate::error::refused;
+use crate::sys::proc_path;
 use rustix::fs::{
     XattrFlags, fgetxattr, fgetxattr_query, flistxattr, fremovexattr, fsetxattr, getxattr, getxattr_query,
     lgetxattr_query, listxattr, llistxattr,

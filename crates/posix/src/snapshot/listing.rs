@@ -2,34 +2,21 @@
 //! of their names, which is also the cookie. A page has the names with the lowest hashes after the cookie, so a large
 //! directory takes little memory.
 
-use super::SnapshotView;
 use super::node::SnapshotNode;
+use super::pages::Page;
+use super::view::SnapshotView;
 use crate::undo::NamedObject;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use vfs::sync::Mutex;
 use vfs::{Blocking, Entry, EntrySink, FileKey, FsError, FsResult, Name, Node};
 
 const DOT: u64 = 1;
 const DOT_DOT: u64 = 2;
-/// Names with one hash, apart from the lowest bits, are told apart by those.
+/// Names with one hash differ in the lowest bits of their cookies.
 const PLACES: u64 = 1 << 8;
 /// Groups of names with one hash in a page.
 const PAGE_GROUPS: usize = 1 << 15;
-const PAGES_KEPT: usize = 4;
-
-/// Pages that were read last.
-#[derive(Default)]
-pub(super) struct Pages(Mutex<Vec<(FileKey, Arc<Page>)>>);
-
-struct Page {
-    /// The page has all names with hashes in this range.
-    first: u64,
-    last: u64,
-    entries: Vec<(u64, Box<[u8]>, u64)>,
-}
-
 /// The hash of a name: between [`PLACES`] and 2^63, the lowest bits zero.
 fn hash(name: &[u8]) -> u64 {
     // FNV-1a, then a mix, so that similar names are apart.
@@ -38,22 +25,6 @@ fn hash(name: &[u8]) -> u64 {
     });
     let mixed = (hash ^ hash >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> 1 & !(PLACES - 1)).max(PLACES)
-}
-
-impl Pages {
-    fn find(&self, key: &FileKey, hash: u64) -> Option<Arc<Page>> {
-        let pages = self.0.lock();
-        let found = pages.iter().find(|(of, page)| of == key && (page.first..=page.last).contains(&hash));
-        found.map(|(_, page)| Arc::clone(page))
-    }
-
-    fn add(&self, key: FileKey, page: &Arc<Page>) {
-        let mut pages = self.0.lock();
-        if pages.len() == PAGES_KEPT {
-            pages.remove(0);
-        }
-        pages.push((key, Arc::clone(page)));
-    }
 }
 
 impl SnapshotNode {

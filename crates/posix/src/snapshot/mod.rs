@@ -5,11 +5,12 @@
 
 mod listing;
 mod node;
+mod pages;
 mod read;
+mod view;
 
 use crate::node::mount::Mount;
-use crate::undo::{Label, Undo};
-use listing::Pages;
+use crate::undo::Undo;
 use node::SnapshotNode;
 use rustix::fs::syncfs;
 use rustix::time::{ClockId, clock_gettime};
@@ -17,42 +18,58 @@ use std::sync::Arc;
 use std::time::Duration;
 use vfs::{
     Backend, Blocking, Capabilities, FileKey, FsError, FsLimits, FsResult, FsStat, NodeRef, Pace, Progress,
-    RangeLimits, Time, ViewId,
+    SnapshotUsage, Snapshots, Time, ViewId,
 };
+use view::SnapshotView;
 
 /// A timer tick takes 10 ms at most.
 const TICK: Duration = Duration::from_millis(1);
 const TICKS_MAX: u32 = 20;
 
-/// The files of a volume at the time of a snapshot.
-pub(crate) struct SnapshotView {
+/// The snapshots of a volume with an undo store.
+pub(crate) struct UndoSnapshots {
     mount: Arc<Mount>,
-    undo: Arc<Undo>,
-    label: Label,
     limits: FsLimits,
     capabilities: Capabilities,
-    pages: Pages,
 }
 
-impl SnapshotView {
-    /// [`FsError::NotFound`] if there is no such snapshot. `limits` and `capabilities` are those of the volume.
-    pub(crate) fn open(
-        mount: &Arc<Mount>,
-        undo: &Arc<Undo>,
-        view: ViewId,
-        limits: FsLimits,
-        capabilities: Capabilities,
-    ) -> FsResult<Arc<Self>> {
-        let label = undo.find(view).ok_or(FsError::NotFound)?;
-        let ranges = capabilities.ranges.map(|_| RangeLimits { clone_bytes: None });
-        let capabilities = Capabilities { ranges, ..capabilities };
-        let (mount, undo) = (Arc::clone(mount), Arc::clone(undo));
-        Ok(Arc::new(Self { mount, undo, label, limits, capabilities, pages: Pages::default() }))
+impl UndoSnapshots {
+    /// `None` if the volume can have none.
+    pub(crate) fn new(mount: &Arc<Mount>, limits: FsLimits, capabilities: Capabilities) -> Option<Self> {
+        mount.can_have_undo().then(|| Self { mount: Arc::clone(mount), limits, capabilities })
+    }
+}
+
+impl Snapshots for UndoSnapshots {
+    fn create(&self, view: ViewId) -> FsResult<()> {
+        let undo = self.mount.make_undo()?.ok_or(FsError::NotSupported)?;
+        create(&self.mount, undo, view)
+    }
+
+    fn list(&self) -> FsResult<Vec<ViewId>> {
+        Ok(self.mount.undo().map(|undo| undo.views()).unwrap_or_default())
+    }
+
+    fn open(&self, view: ViewId) -> FsResult<Arc<dyn Backend>> {
+        let undo = self.mount.undo().ok_or(FsError::NotFound)?;
+        let opened = SnapshotView::open(&self.mount, undo, view, self.limits, self.capabilities)?;
+        Ok(Arc::new(OpenSnapshot(opened)))
+    }
+
+    fn delete(&self, view: ViewId, pace: &mut Pace<'_>) -> FsResult<bool> {
+        let Some(undo) = self.mount.undo() else { return Ok(true) };
+        undo.mark_deleted(view)?;
+        sweep(&self.mount, undo, pace)
+    }
+
+    fn usage(&self, view: ViewId) -> FsResult<SnapshotUsage> {
+        let undo = self.mount.undo().ok_or(FsError::NotFound)?;
+        undo.find(view).map(|_| SnapshotUsage::default()).ok_or(FsError::NotFound)
     }
 }
 
 /// The backend of a [`SnapshotView`]: nodes need its `Arc`.
-pub(crate) struct OpenSnapshot(pub(crate) Arc<SnapshotView>);
+struct OpenSnapshot(Arc<SnapshotView>);
 
 impl Backend for OpenSnapshot {
     fn root(&self) -> NodeRef {
@@ -93,7 +110,7 @@ impl Backend for OpenSnapshot {
 }
 
 /// Makes a snapshot of the present state of `mount`. Nobody waits for it: it waits for the changes under way.
-pub(crate) fn create(mount: &Mount, undo: &Undo, view: ViewId) -> FsResult<()> {
+fn create(mount: &Mount, undo: &Undo, view: ViewId) -> FsResult<()> {
     // Most data is on disk before the label, so that the flush after it is short.
     syncfs(&mount.root).map_err(crate::error::refused)?;
     undo.begin(view)?;
@@ -114,7 +131,7 @@ fn wait_for_changes(mount: &Mount) {
 }
 
 /// Releases what only deleted snapshots needed.
-pub(crate) fn sweep(mount: &Mount, undo: &Undo, pace: &mut Pace<'_>) -> FsResult<bool> {
+fn sweep(mount: &Mount, undo: &Undo, pace: &mut Pace<'_>) -> FsResult<bool> {
     // A change under way may still preserve something for a snapshot that was deleted just now.
     wait_for_changes(mount);
     let is_done = undo.sweep(mount.ledger(), pace)?;

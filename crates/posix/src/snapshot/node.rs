@@ -1,7 +1,7 @@
 //! A file of a snapshot.
 
-use super::SnapshotView;
 use super::read;
+use super::view::SnapshotView;
 use crate::node::Node as LiveNode;
 use crate::undo::{Record, RecordMeta};
 use std::os::fd::{AsFd, OwnedFd};
@@ -21,7 +21,7 @@ pub(super) struct SnapshotNode {
     first: OnceLock<(Record, RecordMeta)>,
 }
 
-/// Where the attributes of a file are.
+/// The place of a file's attributes.
 pub(super) enum Source<'n> {
     Record(&'n Record, &'n RecordMeta),
     /// The file has not changed since the snapshot.

@@ -1,6 +1,6 @@
 //! Reads the data of a file of a snapshot: each block from the first record that has it, else from the file.
 
-use super::SnapshotView;
+use super::view::SnapshotView;
 use crate::error::refused;
 use crate::node::Rights;
 use crate::sys;

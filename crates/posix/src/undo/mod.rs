@@ -21,6 +21,7 @@ pub(crate) use blocks::PreservedBlocks;
 pub(crate) use data::{data_from, hole_from};
 pub(crate) use names::{NameRecord, NamedObject};
 pub(crate) use record::{Record, RecordMeta};
+pub(crate) use state::Label;
 pub(crate) use sweep::count;
 
 use crate::error::refused;
@@ -72,21 +73,7 @@ pub(crate) struct Undo {
     sweep_counts: Vec<AtomicU64>,
 }
 
-/// The latest snapshot, for which a change preserves what it replaces.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Label {
-    pub(crate) view: ViewId,
-    /// No file that exists in the snapshot was born later. Files that were born later need no records.
-    pub(crate) born_until: Time,
-}
-
-impl Label {
-    pub(crate) fn has(&self, born: Option<Time>) -> bool {
-        born.is_none_or(|born| born <= self.born_until)
-    }
-}
-
-/// Where the undo store of a volume is.
+/// The place of a volume's undo store.
 pub(crate) struct UndoPlace {
     /// The directory of the undo stores of all volumes.
     pub(crate) stores: OwnedFd,

@@ -4,7 +4,7 @@
 
 use super::{Undo, damaged, record_name};
 use crate::error::refused;
-use crate::node::attr::proc_path;
+use crate::sys::proc_path;
 use rustix::fs::{
     AtFlags, CWD, Mode, OFlags, XattrFlags, fgetxattr, flistxattr, fsetxattr, getxattr, linkat, listxattr,
     openat,

@@ -6,7 +6,7 @@
 
 use super::{PENDING, Undo, open_dir, path_of, remove};
 use crate::error::refused;
-use crate::node::attr::proc_path;
+use crate::sys::proc_path;
 use rustix::fs::{
     AtFlags, CWD, IFlags, Mode, OFlags, RawDir, ioctl_getflags, ioctl_setflags, linkat, openat, renameat,
     statat,

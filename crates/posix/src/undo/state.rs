@@ -9,7 +9,6 @@
 //! A deleted snapshot stays in the list until its records are with an earlier snapshot. If it is the latest, changes go
 //! on under its label: they would otherwise be preserved under an earlier label, although a record of it comes first.
 
-use super::Label;
 use crate::error::refused;
 use rustix::fs::{Mode, OFlags, fsync, openat, renameat};
 use rustix::io::Errno;
@@ -24,6 +23,20 @@ const DRAFT: &str = "state.new";
 const TITLE: &str = "plimsoll undo 1";
 /// The bound of births is this far ahead of the births themselves, so that it is seldom written.
 const AHEAD_SECONDS: i64 = 3600;
+
+/// The latest snapshot, for which a change preserves what it replaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Label {
+    pub(crate) view: ViewId,
+    /// No file that exists in the snapshot was born later. Files that were born later need no records.
+    pub(crate) born_until: Time,
+}
+
+impl Label {
+    pub(crate) fn has(&self, born: Option<Time>) -> bool {
+        born.is_none_or(|born| born <= self.born_until)
+    }
+}
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct State {

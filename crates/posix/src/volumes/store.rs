@@ -1,7 +1,6 @@
 //! The backend over one directory.
 
 use super::snapshots::SnapshotDir;
-use super::undo_stores::UndoSnapshots;
 use crate::capacity::limit::Limit;
 use crate::error::refused;
 use crate::fs_type::file_system_stat;
@@ -10,6 +9,7 @@ use crate::node::mount::options::Options;
 use crate::node::mount::{Mount, TreeKind};
 use crate::node::ranges::clone_bytes;
 use crate::node::xattrs::NAME_BYTES_MAX;
+use crate::snapshot::UndoSnapshots;
 use crate::sys;
 use crate::undo::UndoPlace;
 use rustix::fs::{Mode, OFlags, fstatvfs, syncfs};
@@ -63,7 +63,7 @@ impl Store {
         let mount = Arc::new(mount);
         let (root, _) = mount.root_node()?;
         let mut store = Self { mount, root, snapshots, undo: None };
-        store.undo = UndoSnapshots::of(&store);
+        store.undo = UndoSnapshots::new(&store.mount, store.limits(), store.capabilities());
         Ok(Arc::new(store))
     }
 
@@ -85,6 +85,13 @@ impl Store {
     pub(crate) fn release_unlinked(&self) {
         let nameless = std::mem::take(&mut *self.mount.unlinked_open.lock());
         nameless.iter().for_each(|node| node.release_if_unlinked());
+    }
+
+    /// Writes what the next process must know of the undo store.
+    pub(super) fn seal_undo(&self) {
+        if let Some(Err(error)) = self.mount.undo().map(|undo| undo.seal()) {
+            tracing::warn!(%error, "cannot close the undo store of a volume: new files may take space in snapshots");
+        }
     }
 
     /// Whether files are found with an index of names, because the process may not open by handle.

@@ -30,7 +30,7 @@ pub(super) struct Inode {
     pins: u32,
     /// The charge besides its contents.
     charged: u64,
-    /// It is of a snapshot: reads leave no mark.
+    /// Set in snapshots: reads leave no mark.
     is_frozen: bool,
 }
 

@@ -1,6 +1,6 @@
 //! POSIX access control lists as a capability of a backend.
 
-use super::Blocking;
+use super::blocking::Blocking;
 use crate::acl::posix_acl::PosixAcl;
 use crate::error::FsResult;
 use crate::model::attrs::Attrs;

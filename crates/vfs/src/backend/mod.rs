@@ -4,6 +4,7 @@
 //! nothing of callers: permissions, squashing and limits are decided above them, in [`crate::File`].
 
 pub mod acls;
+mod blocking;
 pub mod capabilities;
 pub mod charge;
 pub mod durability;
@@ -18,6 +19,7 @@ use crate::file_key::FileKey;
 use crate::model::attrs::{Attrs, Change, Device, FsLimits, FsStat, SetAttrs, Time};
 use crate::model::name::Name;
 use acls::Acls;
+pub use blocking::Blocking;
 use capabilities::Capabilities;
 use ranges::Ranges;
 use snapshots::Snapshots;
@@ -29,14 +31,6 @@ use std::sync::Arc;
 use xattrs::Xattrs;
 
 pub type NodeRef = Arc<dyn Node>;
-
-/// Whether a call may wait for storage.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Blocking {
-    /// Answer from memory or say `crate::FsError::Wait(Wait::Storage)`; no side effect before that.
-    Never,
-    Allowed,
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SyncScope {

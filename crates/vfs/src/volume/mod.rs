@@ -21,7 +21,7 @@ use crate::qos::{Admission, Demand, Gate, Nanos};
 use case_index::{CaseIndexes, NameChange};
 use change_notify::Watches;
 use extra_attrs::ExtraAttrsCache;
-use snapshots::SnapshotTable;
+use snapshots::table::SnapshotTable;
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use streams::StreamTree;

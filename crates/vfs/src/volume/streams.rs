@@ -155,7 +155,7 @@ impl StreamTree {
 
     /// Returns the root of the hidden tree below `of`, if it exists. [`FsError::NotSupported`] if another program has made an
     /// object of that name.
-    pub(super) fn root(&self, of: &NodeRef) -> FsResult<Option<NodeRef>> {
+    fn root(&self, of: &NodeRef) -> FsResult<Option<NodeRef>> {
         if self.is_missing.load(Ordering::Acquire) {
             return Ok(None);
         }
@@ -166,14 +166,12 @@ impl StreamTree {
             return Ok(Some(NodeRef::clone(node)));
         }
         *root = None;
-        match of.lookup(Name::STREAMS, Blocking::Allowed) {
-            Ok(Lookup { node, attrs }) if is_own_dir(&attrs) => Ok(Some(NodeRef::clone(root.insert(node)))),
-            Ok(_) => Err(FsError::NotSupported),
-            Err(FsError::NotFound) => {
+        match tree_below(of)? {
+            Some(node) => Ok(Some(NodeRef::clone(root.insert(node)))),
+            None => {
                 self.is_missing.store(true, Ordering::Release);
                 Ok(None)
             }
-            Err(error) => Err(error),
         }
     }
 
@@ -203,6 +201,17 @@ pub(crate) fn is_gone(node: &NodeRef) -> bool {
     match node.attrs(Blocking::Allowed) {
         Ok(attrs) => attrs.links == 0,
         Err(error) => error == FsError::Stale,
+    }
+}
+
+/// Looks up the hidden tree below `root`; `None` if there is none. [`FsError::NotSupported`] if another program has made
+/// an object of that name.
+pub(super) fn tree_below(root: &NodeRef) -> FsResult<Option<NodeRef>> {
+    match root.lookup(Name::STREAMS, Blocking::Allowed) {
+        Ok(Lookup { node, attrs }) if is_own_dir(&attrs) => Ok(Some(node)),
+        Ok(_) => Err(FsError::NotSupported),
+        Err(FsError::NotFound) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

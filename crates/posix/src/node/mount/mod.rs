@@ -4,7 +4,7 @@ mod index;
 mod locate;
 pub(crate) mod options;
 
-use super::attr::{self, proc_path};
+use super::attr;
 use super::counter::{self, VersionedStat};
 use super::fs_uid::may_own;
 use super::key::{self, Form, SubvolumeId};
@@ -17,7 +17,7 @@ use crate::error::refused;
 use crate::fs_type::{
     FsType, can_set_trusted_xattrs, file_bytes_max, has_fine_change_times, supports_acls, supports_xattrs,
 };
-use crate::sys::{self, Handle};
+use crate::sys::{self, Handle, proc_path};
 use crate::undo::{Undo, UndoPlace};
 use index::Index;
 use options::Options;
@@ -83,7 +83,7 @@ pub(crate) struct Mount {
     pub(crate) budget: Arc<ResourceBudget>,
     pub(crate) limit: Option<Arc<Limit>>,
     undo: OnceLock<Arc<Undo>>,
-    /// Where the undo store is; `None` if the volume can have none.
+    /// The place of the undo store; `None` if the volume can have none.
     undo_place: Option<UndoPlace>,
     /// The kernel has no openat2, or a sandbox forbids it.
     no_openat2: AtomicBool,

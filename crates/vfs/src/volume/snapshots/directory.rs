@@ -1,6 +1,6 @@
 //! The directory of snapshots in a live directory.
 
-use super::{Snapshot, SnapshotList, SnapshotTable};
+use super::table::{Snapshot, SnapshotList, SnapshotTable};
 use crate::backend::acls::Acls;
 use crate::backend::xattrs::{AuthorizeXattr, SetXattr, XattrName, XattrSink, Xattrs};
 use crate::backend::{

@@ -1,6 +1,6 @@
 //! A file of a snapshot: a node of the storage that refuses every change.
 
-use super::Frozen;
+use super::table::Frozen;
 use crate::backend::acls::Acls;
 use crate::backend::ranges::{Ranges, Seek, Span};
 use crate::backend::xattrs::{AuthorizeXattr, SetXattr, XattrName, XattrSink, Xattrs};
