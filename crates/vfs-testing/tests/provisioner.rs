@@ -143,6 +143,7 @@ fn fixture(bug: Bug) -> Fixture {
         charging: Charging::Blocks,
         ids: (1234, 5678),
         again: Arc::new(again),
+        sweep: Arc::new(|| ()),
     }
 }
 

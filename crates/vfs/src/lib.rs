@@ -31,6 +31,10 @@ pub use backend::acls::Acls;
 pub use backend::capabilities::{Capabilities, RangeLimits, XattrLimits};
 pub use backend::durability::{Durability, PendingSync};
 pub use backend::provisioner::{Capacity, Counting, Provisioner, ReserveGuard, Root, Usage};
+pub use backend::quotas::{
+    QuotaBinding, QuotaCheck, QuotaDrift, QuotaKind, QuotaLimits, QuotaOwner, QuotaReport, QuotaRoom,
+    QuotaRule, QuotaRules, QuotaTarget, QuotaUse, Quotas, SoftExcess,
+};
 pub use backend::ranges::{Ranges, Seek, Span};
 pub use backend::snapshots::{Pace, Progress, SnapshotUsage, Snapshots};
 pub use backend::xattrs::{

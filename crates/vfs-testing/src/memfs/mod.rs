@@ -4,8 +4,10 @@
 
 mod acls;
 mod node;
+mod owner_rules;
 mod pages;
 pub mod provisioner;
+mod quotas;
 mod ranges;
 mod snapshots;
 mod store;
@@ -21,6 +23,7 @@ use store::{ROOT, Store};
 use vfs::acl::posix_acl::PosixAcl;
 use vfs::backend::capabilities::{Capabilities, RangeLimits, XattrLimits};
 use vfs::backend::provisioner::{Capacity, Usage};
+use vfs::backend::quotas::Quotas;
 use vfs::backend::snapshots::Snapshots;
 use vfs::backend::xattrs::XATTR_NAME_BYTES_MAX;
 use vfs::backend::{Backend, Blocking, NodeRef};
@@ -174,6 +177,10 @@ impl Backend for MemFs {
     }
 
     fn snapshots(&self) -> Option<&dyn Snapshots> {
+        Some(self)
+    }
+
+    fn quotas(&self) -> Option<&dyn Quotas> {
         Some(self)
     }
 }

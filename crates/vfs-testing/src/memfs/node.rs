@@ -66,7 +66,9 @@ impl MemNode {
     ) -> FsResult<(T, Change)> {
         let mut store = self.fs.lock();
         let now = (self.fs.clock)();
-        store.changing(self.id, |store, before| act(store, before, now))
+        let done = store.changing(self.id, |store, before| act(store, before, now))?;
+        store.note_excess(now);
+        Ok(done)
     }
 
     /// Runs `act`, which gives an object a name in this directory and returns the object's number.
@@ -177,7 +179,8 @@ impl Node for MemNode {
     fn reserve(&self, offset: u64, len: usize, authorize: AuthorizeWrite<'_>) -> FsResult<()> {
         let mut store = self.fs.lock();
         let before = store.inode(self.id)?.attrs();
-        store.reserve(Range { id: self.id, offset, len }, || authorize(&before))
+        let now = (self.fs.clock)();
+        store.reserve(Range { id: self.id, offset, len }, || authorize(&before), now)
     }
 
     fn release(&self, offset: u64, len: usize) {

@@ -1,6 +1,7 @@
 //! The tables of a [`super::MemFs`]: what there is now, and what of it is durable.
 
 use super::Options;
+use super::owner_rules::OwnerRules;
 use super::pages::{self, Pages};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -64,7 +65,7 @@ struct Slot {
 #[derive(Clone)]
 pub(super) struct Store {
     options: Options,
-    inodes: HashMap<u64, Inode>,
+    pub(super) inodes: HashMap<u64, Inode>,
     /// The files after a power cut, from the root. A new file is here from its creation but not reachable before its
     /// directory is synced. A removed one stays until all is synced.
     durable: HashMap<u64, Inode>,
@@ -72,7 +73,8 @@ pub(super) struct Store {
     counter: ChangeCounter,
     bytes_used: u64,
     /// The ranges of files that are being written in parts.
-    reserved: Vec<Range>,
+    pub(super) reserved: Vec<Range>,
+    pub(super) quotas: OwnerRules,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -223,6 +225,7 @@ impl Store {
             counter,
             bytes_used: 0,
             reserved: Vec::new(),
+            quotas: OwnerRules::default(),
         }
     }
 
@@ -312,6 +315,10 @@ impl Store {
             return Err(FsError::NotSupported);
         }
         let used = inode.attrs().used;
+        if set.size.is_none_or(|size| size <= limit && matches!(inode.body, Body::Regular(_))) {
+            self.check_set(id, set, now)?;
+        }
+        let inode = self.inode_mut(id)?;
         if let Some(size) = set.size {
             let Body::Regular(pages) = &mut inode.body else {
                 return Err(if inode.is_directory() { FsError::IsDirectory } else { FsError::Invalid });
@@ -360,7 +367,7 @@ impl Store {
         let range = Range { id, offset, len: data.len() };
         let growth = if too_big { None } else { self.growth(range)? };
         let inode = self.inode_mut(id)?;
-        let Body::Regular(pages) = &mut inode.body else {
+        let Body::Regular(pages) = &inode.body else {
             return Err(if inode.is_directory() { FsError::IsDirectory } else { FsError::Invalid });
         };
         let clears = authorize()?;
@@ -371,7 +378,12 @@ impl Store {
             return Err(FsError::FileTooBig);
         }
         let growth = growth.ok_or(FsError::NoSpace)?;
-        pages.write(offset, data);
+        let size = pages.size().max(end.unwrap_or(u64::MAX));
+        self.check_size(id, size, now)?;
+        let inode = self.inode_mut(id)?;
+        if let Body::Regular(pages) = &mut inode.body {
+            pages.write(offset, data);
+        }
         inode.mark_modified(now);
         if clears {
             inode.attrs.mode &= !set_id_bits(inode.attrs.mode);
@@ -403,6 +415,8 @@ impl Store {
         if new.saturating_sub(old) > room {
             return Err(FsError::NoSpace);
         }
+        self.check_size(id, pages.size(), now)?;
+        let inode = self.inode_mut(id)?;
         inode.body = Body::Regular(pages);
         inode.mark_modified(now);
         if clears {
@@ -417,6 +431,7 @@ impl Store {
         &mut self,
         range: Range,
         authorize: impl FnOnce() -> FsResult<bool>,
+        now: Time,
     ) -> FsResult<()> {
         let end = range.offset.checked_add(range.len as u64);
         let too_big = end.is_none_or(|end| end > self.options.limits.file_bytes_max);
@@ -429,6 +444,10 @@ impl Store {
             return Err(FsError::FileTooBig);
         }
         self.growth(range)?.ok_or(FsError::NoSpace)?;
+        if range.len > 0 {
+            let size = self.inode(range.id)?.attrs().size.max(end.unwrap_or(u64::MAX));
+            self.check_size(range.id, size, now)?;
+        }
         self.reserved.push(range);
         Ok(())
     }
@@ -487,6 +506,7 @@ impl Store {
         let id = self.next_id;
         let inode = Inode::new(id, &self.counter, object, new_inode, now);
         self.check_room(inode.overhead())?;
+        self.check_new_file(&inode, now)?;
         if inode.is_directory() {
             self.add_parent_link(dir)?;
         }
@@ -620,7 +640,8 @@ impl Store {
         inodes.values_mut().for_each(|inode| inode.charged = inode.overhead());
         let bytes_used = inodes.values().map(|inode| inode.attrs().used + inode.charged).sum();
         let (options, next_id, counter) = (self.options, self.next_id, Arc::clone(&self.counter));
-        Self { options, durable: inodes.clone(), inodes, next_id, counter, bytes_used, reserved: Vec::new() }
+        let (durable, reserved, quotas) = (inodes.clone(), Vec::new(), self.quotas.clone());
+        Self { options, durable, inodes, next_id, counter, bytes_used, reserved, quotas }
     }
 
     /// Returns a copy of all files that have names, durable.

@@ -20,6 +20,14 @@ const XATTR_BYTES_INLINE: u64 = 88;
 /// The value of a larger extended attribute has blocks of its own.
 const XATTR_BYTES_SMALL: u64 = 1024;
 
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Bytes of storage in use.
+    pub bytes: u64,
+    /// Files, directories and all other objects; of a volume with the root directory.
+    pub files: u64,
+}
+
 /// Rounds up to whole blocks.
 pub const fn blocks(bytes: u64) -> u64 {
     bytes.div_ceil(BLOCK_BYTES).saturating_mul(BLOCK_BYTES)

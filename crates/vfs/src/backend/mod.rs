@@ -9,6 +9,7 @@ pub mod capabilities;
 pub mod charge;
 pub mod durability;
 pub mod provisioner;
+pub mod quotas;
 pub mod ranges;
 pub mod snapshots;
 pub(crate) mod stored_acl;
@@ -21,6 +22,7 @@ use crate::model::name::Name;
 use acls::Acls;
 pub use blocking::Blocking;
 use capabilities::Capabilities;
+use quotas::Quotas;
 use ranges::Ranges;
 use snapshots::Snapshots;
 use std::any::Any;
@@ -165,6 +167,11 @@ pub trait Backend: Send + Sync {
 
     /// The snapshots of the volume; `None` if the storage can make none.
     fn snapshots(&self) -> Option<&dyn Snapshots> {
+        None
+    }
+
+    /// The quotas of users and groups; `None` if the storage does not count by owner.
+    fn quotas(&self) -> Option<&dyn Quotas> {
         None
     }
 }

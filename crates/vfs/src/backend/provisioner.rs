@@ -1,6 +1,7 @@
 //! Making and removing the storage of volumes.
 
 use super::Backend;
+pub use super::charge::Usage;
 use crate::error::{FsError, FsResult};
 use crate::file_key::ViewId;
 use crate::model::attrs::{FsStat, SetAttrs};
@@ -33,14 +34,6 @@ impl Capacity {
             files_available: files_free,
         }
     }
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// Bytes of storage in use.
-    pub bytes: u64,
-    /// Files, directories and all other objects, with the root directory.
-    pub files: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

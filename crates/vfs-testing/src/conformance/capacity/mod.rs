@@ -1,6 +1,7 @@
 //! The promises of a [`Provisioner`](vfs::Provisioner): a separate suite, which every provisioner runs in its tests.
 
 mod counting;
+mod quotas;
 mod ranges;
 mod rig;
 mod snapshots;
@@ -12,7 +13,7 @@ use super::rig::Failure;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub fn cases() -> Vec<Case> {
-    [counting::CASES, ranges::CASES, snapshots::CASES, verbs::CASES].concat()
+    [counting::CASES, quotas::CASES, ranges::CASES, snapshots::CASES, verbs::CASES].concat()
 }
 
 /// Runs every case on a fixture of its own.

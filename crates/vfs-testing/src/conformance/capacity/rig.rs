@@ -52,6 +52,8 @@ pub struct Fixture {
     /// Owner and group that it can give to new files.
     pub ids: (u32, u32),
     pub again: Again,
+    /// Does what the process does about once a second.
+    pub sweep: Arc<dyn Fn()>,
 }
 
 #[derive(Clone, Copy)]
@@ -84,6 +86,17 @@ impl Fixture {
         let patience = Instant::now() + Duration::from_secs(60);
         while self.provisioner.counting().volumes > 0 {
             holds("a count ends", Instant::now() < patience)?;
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
+    /// Waits for the effect of a sweep.
+    pub(super) fn settle(&self, is_settled: &dyn Fn() -> Outcome<bool>) -> Outcome {
+        let patience = Instant::now() + Duration::from_secs(60);
+        while !is_settled()? {
+            holds("it settles", Instant::now() < patience)?;
+            (self.sweep)();
             std::thread::sleep(Duration::from_millis(1));
         }
         Ok(())
@@ -126,9 +139,9 @@ impl Fixture {
 
     /// Returns the same storage after an end. `volume` must be the only reference to its backend.
     pub(super) fn after(self, volume: Arc<dyn Backend>, end: End) -> Self {
-        let Self { provisioner, charging, ids, again } = self;
+        let Self { provisioner, charging, ids, again, sweep } = self;
         let provisioner = again(provisioner, volume, end);
-        Self { provisioner, charging, ids, again }
+        Self { provisioner, charging, ids, again, sweep }
     }
 }
 
