@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use vfs::backend::KEEP_SET_ID;
 use vfs::backend::charge::{INODE_BYTES, NAME_BYTES};
+use vfs::sync::Mutex;
 use vfs::{
     Backend, Blocking, Capacity, Counting, FsError, NodeRef, Provisioner, Root, SetAttrs, Special, Usage,
     VolumeId, Wait,
@@ -42,17 +43,25 @@ fn root() -> Root {
 }
 
 fn records(data: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
-    let paths =
-        fs::read_dir(data.join("usage")).expect("a directory").map(|entry| entry.expect("an entry").path());
+    let list = |dir| fs::read_dir(data.join(dir)).expect("a directory");
+    let paths = list("usage").chain(list("quotas")).map(|entry| entry.expect("an entry").path());
     paths.map(|path| (path.clone(), fs::read(&path).expect("a record"))).collect()
 }
 
 fn run_in(path: &Path, charging: Charging) {
     let next = AtomicU32::new(0);
     capacity::run(&|| {
-        let data = path.join(format!("data-{}", next.fetch_add(1, Ordering::Relaxed)));
+        let number = next.fetch_add(1, Ordering::Relaxed);
+        if let Some(earlier) = number.checked_sub(1) {
+            // A small image has no room for the reserves of all cases.
+            let _removed = fs::remove_dir_all(path.join(format!("data-{earlier}")));
+        }
+        let data = path.join(format!("data-{number}"));
         fs::create_dir(&data).expect("a directory");
         let provisioner = open(&data);
+        let last = Arc::new(Mutex::new(Arc::downgrade(&provisioner)));
+        let sweeping = Arc::clone(&last);
+        let sweep = Arc::new(move || sweeping.lock().upgrade().into_iter().for_each(|all| all.sweep(4)));
         let own = new_inode(0);
         let again = move |provisioner: Arc<dyn Provisioner>, volume: Arc<dyn Backend>, end| {
             let saved = records(&data);
@@ -61,9 +70,11 @@ fn run_in(path: &Path, charging: Charging) {
                 // A killed process leaves the files that it passed to the kernel, and a usage file that is not clean.
                 saved.into_iter().for_each(|(path, bytes)| fs::write(path, bytes).expect("a record"));
             }
-            open(&data) as Arc<dyn Provisioner>
+            let provisioner = open(&data);
+            *last.lock() = Arc::downgrade(&provisioner);
+            provisioner as Arc<dyn Provisioner>
         };
-        Fixture { provisioner, charging, ids: (own.uid, own.gid), again: Arc::new(again) }
+        Fixture { provisioner, charging, ids: (own.uid, own.gid), again: Arc::new(again), sweep }
     });
 }
 

@@ -319,14 +319,6 @@ impl Ledger {
     }
 }
 
-impl Drop for Ledger {
-    /// The last reference is gone, so no change is under way.
-    fn drop(&mut self) {
-        self.close(Instant::now());
-        self.seal();
-    }
-}
-
 #[inline]
 fn take(count: &AtomicU64, max: &AtomicU64, amount: u64) -> FsResult<()> {
     if amount == 0 {

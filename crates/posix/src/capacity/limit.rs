@@ -1,37 +1,124 @@
 //! A volume's capacity, and charges of changes under way.
 
 use super::ledger::{Ledger, PendingChange};
+use super::owners::accounts::OwnerIds;
+use super::owners::{OwnerCharge, OwnerLedger, OwnerResize};
 use super::project::Project;
+use crate::error::refused;
+use rustix::fs::syncfs;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Instant;
 use vfs::backend::charge::{INODE_BYTES, NAME_BYTES, blocks};
-use vfs::{Capacity, FsResult, FsStat, Usage};
+use vfs::{Capacity, FsResult, FsStat, Usage, VolumeId};
 
 /// The mechanism that enforces a volume's capacity.
-pub(crate) enum Limit {
+pub(crate) enum Space {
     /// This process counts.
     Counted(Ledger),
     /// The kernel counts, by a project quota.
     Project(Project),
 }
 
+/// A queue of volumes whose files must be counted.
+pub(crate) trait CountQueue: Send + Sync {
+    fn add(&self, id: VolumeId, limit: &Arc<Limit>);
+}
+
+/// The capacity of a volume, and the quotas of users and groups. The owners are saved first: the ledger holds the lock
+/// against the next open.
+pub(crate) struct Limit {
+    owners: OwnerLedger,
+    pub(crate) space: Space,
+    id: VolumeId,
+    queue: Arc<dyn CountQueue>,
+}
+
 impl Limit {
+    pub(crate) fn new(space: Space, owners: OwnerLedger, id: VolumeId, queue: Arc<dyn CountQueue>) -> Self {
+        Self { owners, space, id, queue }
+    }
+
     pub(crate) fn usage(&self) -> FsResult<Usage> {
-        match self {
-            Self::Counted(ledger) => Ok(ledger.usage()),
-            Self::Project(project) => project.usage(),
+        match &self.space {
+            Space::Counted(ledger) => Ok(ledger.usage()),
+            Space::Project(project) => project.usage(),
         }
     }
 
+    #[inline]
     pub(crate) fn ledger(&self) -> Option<&Ledger> {
-        match self {
-            Self::Counted(ledger) => Some(ledger),
-            Self::Project(_) => None,
+        match &self.space {
+            Space::Counted(ledger) => Some(ledger),
+            Space::Project(_) => None,
         }
+    }
+
+    #[inline]
+    pub(crate) fn owners(&self) -> &OwnerLedger {
+        &self.owners
+    }
+
+    /// Begins to count by owner, on another thread, if nothing did before.
+    pub(crate) fn start_owners(self: &Arc<Self>) -> FsResult<()> {
+        if self.owners.start()? {
+            self.queue.add(self.id, self);
+        }
+        Ok(())
+    }
+
+    /// The root of the volume.
+    pub(crate) fn root(&self) -> &OwnedFd {
+        match &self.space {
+            Space::Counted(ledger) => ledger.root(),
+            Space::Project(project) => project.dir(),
+        }
+    }
+
+    pub(crate) fn is_uncounted(&self) -> bool {
+        self.ledger().is_some_and(Ledger::is_uncounted) || self.owners.is_uncounted()
+    }
+
+    /// Ends counts that failed.
+    pub(crate) fn set_uncountable(&self) {
+        self.ledger().filter(|ledger| ledger.is_uncounted()).into_iter().for_each(Ledger::set_uncountable);
+        if self.owners.is_uncounted() {
+            self.owners.set_uncountable();
+        }
+    }
+
+    /// Restarts counts that failed. Returns whether there was one.
+    pub(crate) fn retry(&self) -> bool {
+        let retries = self.ledger().is_some_and(Ledger::retry);
+        self.owners.retry() || retries
+    }
+
+    pub(crate) fn checkpoint(&self) {
+        self.ledger().into_iter().for_each(Ledger::checkpoint);
+        self.owners.checkpoint();
+    }
+
+    pub(crate) fn set_removed(&self) {
+        self.ledger().into_iter().for_each(Ledger::set_removed);
+        self.owners.set_removed();
+    }
+
+    /// Ends the counts: no change may begin. Waits until `until` for changes under way.
+    pub(crate) fn close(&self, until: Instant) {
+        self.ledger().into_iter().for_each(|ledger| ledger.close(until));
+        self.owners.close(until);
+    }
+
+    /// Saves the counts. Call after [`Limit::close`].
+    pub(crate) fn seal(&self) {
+        self.ledger().into_iter().for_each(Ledger::seal);
+        self.owners.seal(|| syncfs(self.root()).map_err(refused));
     }
 
     fn capacity(&self) -> FsResult<Capacity> {
-        match self {
-            Self::Counted(ledger) => Ok(ledger.capacity()),
-            Self::Project(project) => project.capacity(),
+        match &self.space {
+            Space::Counted(ledger) => Ok(ledger.capacity()),
+            Space::Project(project) => project.capacity(),
         }
     }
 
@@ -48,6 +135,14 @@ impl Limit {
     }
 }
 
+impl Drop for Limit {
+    /// The last reference is gone, so no change is under way.
+    fn drop(&mut self) {
+        self.close(Instant::now());
+        self.seal();
+    }
+}
+
 /// Reservations for writes in parts. Until they end, the file is charged as if it reached the farthest of them.
 #[derive(Default)]
 pub(crate) struct SpaceReservations(pub(crate) Vec<SpaceReservation>);
@@ -55,6 +150,8 @@ pub(crate) struct SpaceReservations(pub(crate) Vec<SpaceReservation>);
 pub(crate) struct SpaceReservation {
     pub(crate) finish: u64,
     pub(crate) is_preallocated: bool,
+    /// Whether it is a pending change of the count by owner.
+    pub(crate) is_owner_pending: bool,
 }
 
 impl SpaceReservations {
@@ -68,6 +165,7 @@ impl SpaceReservations {
 pub(crate) struct ResizeCharge<'l> {
     /// `None` if this process does not count, or if the charge stays the same.
     pub(crate) pending: Option<PendingChange<'l>>,
+    pub(crate) owners: Option<OwnerResize<'l>>,
     pub(crate) charged: u64,
     /// The file is charged for at least this size.
     pub(crate) reserved_size: u64,
@@ -77,9 +175,13 @@ impl ResizeCharge<'_> {
     /// Refunds the surplus. The file now has `size` bytes.
     #[inline]
     pub(crate) fn end(self, size: u64) {
+        // Never more than was charged, unless another process extends the file.
+        let surplus = self.charged.saturating_sub(blocks(size.max(self.reserved_size)));
         if let Some(ledger) = self.pending {
-            // Never more than was charged, unless another process extends the file.
-            ledger.refund(self.charged.saturating_sub(blocks(size.max(self.reserved_size))), 0);
+            ledger.refund(surplus, 0);
+        }
+        if let Some(owners) = self.owners {
+            owners.end(surplus);
         }
     }
 }
@@ -87,6 +189,7 @@ impl ResizeCharge<'_> {
 /// The charge of a new object, or of a new link to one. Refunded on drop unless committed.
 pub(crate) struct NewEntryCharge<'l> {
     pub(crate) pending: Option<PendingChange<'l>>,
+    pub(crate) owners: Option<OwnerCharge<'l>>,
     pub(crate) bytes: u64,
     pub(crate) files: u64,
 }
@@ -101,9 +204,13 @@ impl NewEntryCharge<'_> {
         self.pending = None;
     }
 
-    pub(crate) fn commit_with(self, content: u64) {
+    /// Commits the charge of an object with this content, and with these owners if not those that were charged.
+    pub(crate) fn commit_with(mut self, content: u64, owners: Option<OwnerIds>) {
         if let Some(ledger) = &self.pending {
             ledger.adjust(self.bytes, Self::bytes(content));
+        }
+        if let Some(charge) = self.owners.take() {
+            charge.commit_to(owners);
         }
         self.commit();
     }

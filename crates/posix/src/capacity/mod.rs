@@ -3,5 +3,6 @@
 pub(crate) mod dir_lock;
 pub(crate) mod ledger;
 pub(crate) mod limit;
+pub(crate) mod owners;
 pub(crate) mod project;
 pub(crate) mod usage_file;

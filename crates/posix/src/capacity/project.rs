@@ -68,6 +68,10 @@ impl Project {
         fsync(dir).map_err(refused)
     }
 
+    pub(crate) fn dir(&self) -> &OwnedFd {
+        &self.dir
+    }
+
     /// Usage by the kernel's count. It includes preallocated blocks and lags a little after a removal.
     pub(crate) fn usage(&self) -> FsResult<Usage> {
         let Quota { sectors, files, .. } = self.quota()?;

@@ -3,7 +3,7 @@
 use crate::error::refused;
 use rustix::fs::{FlockOperation, Mode, OFlags, fdatasync, flock, openat};
 use rustix::io::{Errno, pread, pwrite};
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use vfs::{Capacity, FsError, FsResult, Usage};
 
 const VERSION: u8 = 3;
@@ -32,14 +32,7 @@ pub(crate) struct UsageFile(OwnedFd);
 impl UsageFile {
     /// Opens or creates `name` in `dir`. Waits for the lock: a volume that is being closed still holds it.
     pub(crate) fn open(dir: BorrowedFd<'_>, name: &str) -> FsResult<Self> {
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let file = openat(dir, name, flags, Mode::RUSR | Mode::WUSR).map_err(refused)?;
-        loop {
-            match flock(&file, FlockOperation::LockExclusive) {
-                Err(Errno::INTR) => {}
-                done => return done.map(|()| Self(file)).map_err(refused),
-            }
-        }
+        open_locked(dir, name).map(Self)
     }
 
     /// Reads `name` in `dir` without the lock; `None` if there is no such file or its contents are invalid.
@@ -72,6 +65,18 @@ impl UsageFile {
             Ok(BYTES) => Ok(()),
             Ok(_) => Err(FsError::NoSpace),
             Err(errno) => Err(refused(errno)),
+        }
+    }
+}
+
+/// Opens or creates `name` in `dir`, and waits for its lock.
+pub(super) fn open_locked(dir: impl AsFd, name: &str) -> FsResult<OwnedFd> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let file = openat(dir, name, flags, Mode::RUSR | Mode::WUSR).map_err(refused)?;
+    loop {
+        match flock(&file, FlockOperation::LockExclusive) {
+            Err(Errno::INTR) => {}
+            done => return done.map(|()| file).map_err(refused),
         }
     }
 }

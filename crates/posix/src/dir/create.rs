@@ -1,11 +1,13 @@
 //! Creates objects without ever exposing wider rights than requested.
 
 use super::entries::link_open;
+use crate::capacity::owners::accounts::OwnerIds;
 use crate::error::refused;
 use crate::node::attr::{file_type, set_mode, set_owner, set_times, timespec};
 use crate::node::counter::VersionedStat;
 use crate::node::fs_uid::{FsUidGuard, is_own, own_uid};
 use crate::node::owner::{Owner, carries};
+use crate::node::owners::ids_of;
 use crate::node::preserve::Space;
 use crate::node::{Node, Rights};
 use rustix::fs::{
@@ -51,7 +53,7 @@ impl ExpectedObject {
 impl Node {
     /// Creates a regular file. Its node keeps the descriptor.
     pub(crate) fn make_file(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<CreatedEntry> {
-        self.make(name, 0, authorize, |new_inode| {
+        self.make(name, FileType::Regular, 0, authorize, |new_inode| {
             let needs_adjusting =
                 new_inode.times.is_some() || new_inode.size > 0 || !self.can_create_as_owner(new_inode);
             if (self.mount.owner_attribute || needs_adjusting)
@@ -73,7 +75,7 @@ impl Node {
         name: Name<'_>,
         authorize: AuthorizeCreate<'_>,
     ) -> FsResult<CreatedEntry> {
-        self.make(name, BLOCK_BYTES, authorize, |new_inode| {
+        self.make(name, FileType::Directory, BLOCK_BYTES, authorize, |new_inode| {
             self.make_named(name, FileType::Directory, new_inode, |dir, name, mode| {
                 mkdirat(dir, name, mode).map(|()| None)
             })
@@ -91,7 +93,7 @@ impl Node {
         let (file_type, kind, device) = match special {
             Special::Symlink(target) => {
                 let content = charge::symlink(target.len() as u64);
-                return self.make(name, content, authorize, |new_inode| {
+                return self.make(name, FileType::Symlink, content, authorize, |new_inode| {
                     self.make_named(name, FileType::Symlink, new_inode, |dir, name, _| {
                         symlinkat(target, dir, name).map(|()| None)
                     })
@@ -102,7 +104,7 @@ impl Node {
             Special::Block(device) => (FileType::Block, Kind::BlockDevice, number(device)),
             Special::Character(device) => (FileType::Character, Kind::CharacterDevice, number(device)),
         };
-        self.make(name, 0, authorize, |new_inode| {
+        self.make(name, file_type, 0, authorize, |new_inode| {
             self.make_named(name, file_type, new_inode, |dir, name, mode| {
                 mknodat(dir, name, kind, mode, device).map(|()| None)
             })
@@ -114,6 +116,7 @@ impl Node {
     fn make(
         &self,
         name: Name<'_>,
+        file_type: FileType,
         content: u64,
         authorize: AuthorizeCreate<'_>,
         act: impl FnOnce(&NewInode) -> FsResult<Created>,
@@ -131,14 +134,21 @@ impl Node {
         }
         let entries_charge = self.mount.begin_entry_change(self, before.size);
         let content_max = content.saturating_add(blocks(new_inode.size));
-        let charge_guard = self.mount.charge_new_object(self.fd(), name.bytes(), content_max)?;
+        let owned = (file_type != FileType::Directory).then(|| {
+            let ids = OwnerIds::both(new_inode.uid, new_inode.gid);
+            (ids, vfs::backend::quotas::charge(file_type, new_inode.size))
+        });
+        let charge_guard = self.mount.charge_new_object(self.fd(), name.bytes(), content_max, owned)?;
         let Created { node, attrs, was_adjusted } = act(&new_inode)?;
         // Writes since then are already charged by other calls.
-        charge_guard.commit_with(match node.kind {
+        let content = match node.kind {
             FileType::Regular => blocks(new_inode.size),
             FileType::Directory => charge::directory(attrs.size.min(self.mount.block_bytes)),
             _ => content,
-        });
+        };
+        // A file that has its name may have another owner by now; one that cannot carry the attribute has no other.
+        let has_real_owner = self.mount.owner_attribute && !carries(node.kind);
+        charge_guard.commit_with(content, has_real_owner.then(|| ids_of(&attrs)));
         if was_adjusted || !self.mount.new_inodes_follow_dir {
             directory.add_unflushed(&node);
         }
@@ -156,6 +166,7 @@ impl Node {
         new_inode: &NewInode,
         open: impl FnOnce(BorrowedFd<'_>, &[u8], Mode) -> Result<Option<OwnedFd>, Errno>,
     ) -> FsResult<Created> {
+        let _naming = self.mount.owner_ledger().map(|_| self.mount.naming.read());
         let (opened, expected) = {
             let (guard, mode) = self.assume_owner(file_type, new_inode)?;
             let opened = open(self.fd(), name.bytes(), Mode::from_raw_mode(mode))

@@ -6,6 +6,8 @@ use super::xattrs::xattrs_charged;
 use super::{ChangeGuard, Node, RELEASED, Rights};
 use crate::capacity::ledger::{Ledger, PendingChange};
 use crate::capacity::limit::{Limit, NewEntryCharge, ResizeCharge, SpaceReservation};
+use crate::capacity::owners::accounts::OwnerIds;
+use crate::capacity::owners::{OwnerLedger, PendingOwnerChange};
 use crate::error::refused;
 use crate::fs_type::file_system_stat;
 use crate::undo::Undo;
@@ -15,7 +17,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 use vfs::backend::charge::{INODE_BYTES, NAME_BYTES, blocks, directory, symlink};
-use vfs::{Attrs, AuthorizeWrite, Blocking, FileType, FsError, FsResult};
+use vfs::{Attrs, AuthorizeWrite, Blocking, FileType, FsError, FsResult, Usage};
 
 impl Mount {
     pub(crate) fn ledger(&self) -> Option<&Ledger> {
@@ -26,59 +28,74 @@ impl Mount {
         if let Some(ledger) = self.ledger() {
             ledger.mark_doubtful();
         }
+        if let Some(ledger) = self.owner_ledger() {
+            ledger.mark_doubtful();
+        }
     }
 
     #[inline]
     pub(crate) fn charge_resize(
         &self,
         guard: &ChangeGuard<'_>,
-        from: u64,
+        before: &Attrs,
         to: u64,
     ) -> FsResult<ResizeCharge<'_>> {
-        let Some(ledger) = self.ledger() else {
-            return Ok(ResizeCharge { pending: None, charged: 0, reserved_size: 0 });
-        };
-        let reserved = guard.reservations().charged_size(0);
-        let (before, after) = (blocks(from.max(reserved)), blocks(to.max(reserved)));
-        let pending = (before != after).then(|| ledger.begin()).transpose()?;
-        if after > before {
-            ledger.charge(after - before, 0)?;
-        } else if after < before {
-            ledger.mark_best_effort();
+        let ledger = self.ledger();
+        if ledger.is_none() && self.owner_ledger().is_none() {
+            return Ok(ResizeCharge { pending: None, owners: None, charged: 0, reserved_size: 0 });
         }
-        Ok(ResizeCharge { pending, charged: before.max(after), reserved_size: reserved })
+        let reserved = guard.reservations().charged_size(0);
+        let (held, after) = (blocks(before.size.max(reserved)), blocks(to.max(reserved)));
+        let charged = held.max(after);
+        if held == after {
+            return Ok(ResizeCharge { pending: None, owners: None, charged, reserved_size: reserved });
+        }
+        let pending = ledger.map(Ledger::begin).transpose()?;
+        if let Some(ledger) = ledger {
+            if after > held {
+                ledger.charge(after - held, 0)?;
+            } else {
+                ledger.mark_best_effort();
+            }
+        }
+        let owners = self.resize_owners(before, held, after).inspect_err(|_| {
+            ledger.into_iter().for_each(|ledger| ledger.refund(after.saturating_sub(held), 0));
+        })?;
+        Ok(ResizeCharge { pending, owners, charged, reserved_size: reserved })
     }
 
-    /// Charges a new object with this content, `name` in `dir`. An existing name is [`FsError::Exists`], even on a full
-    /// volume.
+    /// Charges a new object with this content, `name` in `dir`; its owners too, unless it is a directory. An existing
+    /// name is [`FsError::Exists`], even on a full volume.
     pub(crate) fn charge_new_object(
         &self,
         dir: BorrowedFd<'_>,
         name: &[u8],
         content: u64,
+        owned: Option<(OwnerIds, Usage)>,
     ) -> FsResult<NewEntryCharge<'_>> {
-        self.charge_entry(dir, name, NewEntryCharge::bytes(content), 1)
+        let charge = || {
+            let mut charge = self.charge_entry(NewEntryCharge::bytes(content), 1)?;
+            if let (Some(owners), Some((ids, amount))) = (self.owner_ledger(), owned) {
+                charge.owners = Some(owners.charge(ids, amount)?);
+            }
+            Ok(charge)
+        };
+        charge().map_err(|error| taken_or_full(dir, name, error))
     }
 
     pub(crate) fn charge_link(&self, dir: BorrowedFd<'_>, name: &[u8]) -> FsResult<NewEntryCharge<'_>> {
-        self.charge_entry(dir, name, NAME_BYTES, 0)
+        // A walk that counts the files must not meet a new name.
+        let _pending = self.owner_ledger().map(OwnerLedger::begin).transpose()?;
+        self.charge_entry(NAME_BYTES, 0).map_err(|error| taken_or_full(dir, name, error))
     }
 
-    fn charge_entry(
-        &self,
-        dir: BorrowedFd<'_>,
-        name: &[u8],
-        bytes: u64,
-        files: u64,
-    ) -> FsResult<NewEntryCharge<'_>> {
-        let Some(ledger) = self.ledger() else { return Ok(NewEntryCharge { pending: None, bytes, files }) };
+    fn charge_entry(&self, bytes: u64, files: u64) -> FsResult<NewEntryCharge<'_>> {
+        let Some(ledger) = self.ledger() else {
+            return Ok(NewEntryCharge { pending: None, owners: None, bytes, files });
+        };
         let pending = ledger.begin()?;
-        match ledger.charge(bytes, files) {
-            Err(FsError::NoSpace) if statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).is_ok() => {
-                Err(FsError::Exists)
-            }
-            result => result.map(|()| NewEntryCharge { pending: Some(pending), bytes, files }),
-        }
+        ledger.charge(bytes, files)?;
+        Ok(NewEntryCharge { pending: Some(pending), owners: None, bytes, files })
     }
 
     pub(crate) fn begin_entry_change<'n>(&self, dir: &'n Node, before: u64) -> EntriesCharge<'n> {
@@ -95,12 +112,15 @@ impl Mount {
     ) -> FsResult<PendingUnlink<'_>> {
         let cached = seen.or_else(|| self.cached_node(dir, name));
         let has_snapshots = self.undo().is_some_and(|undo| !undo.is_empty());
-        let Some(ledger) = self.ledger() else {
+        let (ledger, owners) = (self.ledger(), self.owner_ledger());
+        if ledger.is_none() && owners.is_none() {
             let node = if has_snapshots && cached.is_none() { self.node_of_name(dir, name)? } else { cached };
-            return Ok(PendingUnlink { node, _pending: None, retaining: None });
-        };
-        let pending = Some(ledger.begin()?);
-        ledger.mark_best_effort();
+            return Ok(PendingUnlink { node, _pending: None, owners: None, retaining: None });
+        }
+        let pending = ledger.map(Ledger::begin).transpose()?;
+        let pending_owners = owners.map(OwnerLedger::begin).transpose()?;
+        ledger.into_iter().for_each(Ledger::mark_best_effort);
+        owners.into_iter().for_each(OwnerLedger::mark_best_effort);
         let found = cached.map_or_else(
             || self.adopt(self.open_name(dir, name, Blocking::Allowed)?).map(|(node, _)| node),
             Ok,
@@ -108,10 +128,10 @@ impl Mount {
         // An object that cannot be opened is removed all the same.
         let seen = found.inspect_err(|&error| {
             if error != FsError::NotFound {
-                ledger.mark_doubtful()
+                self.mark_count_doubtful();
             }
         });
-        Ok(PendingUnlink { node: seen.ok(), _pending: pending, retaining: None })
+        Ok(PendingUnlink { node: seen.ok(), _pending: pending, owners: pending_owners, retaining: None })
     }
 
     fn node_of_name(self: &Arc<Self>, dir: BorrowedFd<'_>, name: &[u8]) -> FsResult<Option<Arc<Node>>> {
@@ -128,8 +148,11 @@ impl Node {
     /// after the last close.
     ///
     /// Never waits for a directory's lock, so removing a directory cannot deadlock with a rename.
-    pub(crate) fn on_unlinked(self: &Arc<Self>) {
+    pub(crate) fn on_unlinked(self: &Arc<Self>, is_owner_charged: bool) {
         self.counter_offset.advance();
+        if is_owner_charged {
+            self.is_owner_charged.store(true, Ordering::Release);
+        }
         if let Some(ledger) = self.mount.ledger() {
             ledger.refund(NAME_BYTES, 0);
         }
@@ -142,6 +165,8 @@ impl Node {
 
     pub(crate) fn release_if_unlinked(&self) {
         let pending = self.mount.ledger().map(Ledger::begin_refund);
+        let owners = self.mount.owner_ledger();
+        let _pending_owners = owners.map(OwnerLedger::begin_refund);
         let guard = match self.kind {
             FileType::Directory => self.try_lock_change(),
             _ => Some(self.lock_change()),
@@ -151,20 +176,27 @@ impl Node {
             && (stat.st_nlink == 0 || is_retained)
             && !self.space_released.swap(true, Ordering::AcqRel)
         {
+            let size = u64::try_from(stat.st_size).unwrap_or(0);
+            let reserved =
+                |size| guard.as_ref().map_or(size, |guard| guard.reservations().charged_size(size));
+            let file_bytes = if self.kind == FileType::Regular { blocks(reserved(size)) } else { 0 };
             if let Some(ledger) = pending {
                 let _locked = self.lock_xattrs();
-                let size = u64::try_from(stat.st_size).unwrap_or(0);
                 let content = match &self.dir {
                     Some(dir) => dir.charged.swap(RELEASED, Ordering::AcqRel),
-                    None if self.kind == FileType::Regular => {
-                        blocks(guard.as_ref().map_or(size, |guard| guard.reservations().charged_size(size)))
-                    }
+                    None if self.kind == FileType::Regular => file_bytes,
                     None => content(self.kind, size),
                 };
                 if is_retained {
                     self.charge_retained(content);
                 }
                 ledger.refund(INODE_BYTES + content + self.xattrs_charged(), 1);
+            }
+            if let Some(owners) = owners
+                && self.dir.is_none()
+                && self.is_owner_charged.load(Ordering::Acquire)
+            {
+                self.refund_owners(owners, &stat, Usage { bytes: file_bytes, files: 1 });
             }
             if guard.is_some() && !is_retained {
                 self.detach();
@@ -217,12 +249,15 @@ impl Node {
         let mut guard = self.lock_change();
         let before = self.attrs_now()?;
         authorize(&before)?;
-        let resize = self.mount.charge_resize(&guard, before.size, before.size.max(end))?;
+        let resize = self.mount.charge_resize(&guard, &before, before.size.max(end))?;
         match self.preallocate_if_scarce(fd, offset, len, before.size) {
             Ok(blocks) => {
                 // Pending until the reservation is released: its charge must not be saved as usage of the volume.
                 self.mount.ledger().map(Ledger::begin_refund).into_iter().for_each(std::mem::forget);
-                guard.reservations_mut().0.push(SpaceReservation { finish: end, is_preallocated: blocks });
+                let owners = self.mount.owner_ledger().map(OwnerLedger::begin_refund);
+                let is_owner_pending = owners.map(std::mem::forget).is_some();
+                let reservation = SpaceReservation { finish: end, is_preallocated: blocks, is_owner_pending };
+                guard.reservations_mut().0.push(reservation);
             }
             Err(error) => {
                 resize.end(before.size);
@@ -238,11 +273,15 @@ impl Node {
         let reserved = guard.reservations_mut();
         let Some(at) = reserved.0.iter().position(|reservation| reservation.finish == end) else { return };
         let _pending = self.mount.ledger().map(Ledger::resume);
-        // A file without a name was already refunded.
-        let Ok(size) = self.stat().map(|stat| u64::try_from(stat.st_size).unwrap_or(0)) else {
+        let is_owner_pending = reserved.0[at].is_owner_pending;
+        let _pending_owners = self.mount.owner_ledger().filter(|_| is_owner_pending).map(OwnerLedger::resume);
+        // A file that has lost its name is refunded whole, under this lock, by the call that removed the name.
+        let is_refunded = self.space_released.load(Ordering::Acquire);
+        let Some(stat) = fstat(self.fd()).ok().filter(|_| !is_refunded) else {
             reserved.0.swap_remove(at);
             return;
         };
+        let size = u64::try_from(stat.st_size).unwrap_or(0);
         let before = blocks(reserved.charged_size(size));
         let SpaceReservation { is_preallocated, .. } = reserved.0.swap_remove(at);
         let after = blocks(reserved.charged_size(size));
@@ -253,6 +292,7 @@ impl Node {
         if let Some(ledger) = self.mount.ledger() {
             ledger.refund(before - after, 0);
         }
+        self.refund_reserved(&stat, before - after);
     }
 
     /// Allocates blocks for a write if the file system has little space. Returns whether it did.
@@ -267,8 +307,8 @@ impl Node {
         const AMPLE_BYTES: u64 = 64 << 20;
         let below = file_system_stat(fd)?;
         let room = match self.mount.limit.as_deref() {
-            Some(limit @ Limit::Project(_)) => limit.stat(&below)?.bytes_available,
-            Some(Limit::Counted(_)) | None => below.bytes_available,
+            Some(limit) if limit.ledger().is_none() => limit.stat(&below)?.bytes_available,
+            Some(_) | None => below.bytes_available,
         };
         if len == 0 || room.saturating_sub(len as u64) > AMPLE_BYTES {
             return Ok(false);
@@ -302,6 +342,13 @@ impl Node {
     }
 }
 
+/// [`FsError::Exists`] instead of a refusal for lack of space if `dir` has the name already.
+fn taken_or_full(dir: BorrowedFd<'_>, name: &[u8], error: FsError) -> FsError {
+    let is_full = matches!(error, FsError::NoSpace | FsError::Quota);
+    let is_taken = is_full && statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).is_ok();
+    if is_taken { FsError::Exists } else { error }
+}
+
 /// The charge of an object's content, without its extended attributes.
 pub(crate) fn content(kind: FileType, size: u64) -> u64 {
     match kind {
@@ -317,6 +364,7 @@ pub(crate) struct PendingUnlink<'l> {
     /// The object of the name, if it must be charged or preserved.
     node: Option<Arc<Node>>,
     _pending: Option<PendingChange<'l>>,
+    owners: Option<PendingOwnerChange<'l>>,
     /// The snapshots that keep the file, which loses its last name.
     retaining: Option<(Arc<Undo>, Arc<Node>)>,
 }
@@ -351,7 +399,7 @@ impl PendingUnlink<'_> {
             }
         }
         if let Some(node) = self.node.take() {
-            node.on_unlinked();
+            node.on_unlinked(self.owners.is_some());
         }
     }
 }

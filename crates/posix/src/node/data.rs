@@ -164,7 +164,7 @@ impl Node {
         if let Some(preserving) = self.preserving(Space::Needed) {
             preserving.data(self, &mut guard, &before, touched)?;
         }
-        let resize = self.mount.charge_resize(&guard, before.size, before.size.max(end))?;
+        let resize = self.mount.charge_resize(&guard, &before, before.size.max(end))?;
         guard.begin();
         let set_id = if clears { set_id_bits(before.mode) } else { 0 };
         // First, so that nobody can run the new contents with the old set-id bits.

@@ -12,6 +12,7 @@ pub(crate) mod fs_uid;
 mod key;
 pub(crate) mod mount;
 pub(crate) mod owner;
+pub(crate) mod owners;
 pub(crate) mod preserve;
 pub(crate) mod ranges;
 mod setattr;
@@ -76,6 +77,8 @@ pub(crate) struct Node {
     pub(crate) retained: AtomicBool,
     /// The file has no name, and its charge was refunded.
     pub(crate) space_released: AtomicBool,
+    /// Whether the last close refunds the owners of this file, if it has no name.
+    pub(crate) is_owner_charged: AtomicBool,
     /// Number of users that need the file even without a name.
     pub(crate) pins: AtomicU32,
     /// The table's tick when the node was last looked up.
@@ -149,6 +152,7 @@ impl Node {
             recorded: AtomicU32::new(0),
             retained: AtomicBool::new(false),
             space_released: AtomicBool::new(false),
+            is_owner_charged: AtomicBool::new(false),
             pins: AtomicU32::new(0),
             last_used: AtomicU32::new(0),
             referenced: AtomicBool::new(false),

@@ -1,7 +1,6 @@
 //! Ranges of regular files: holes, allocation, copies within the kernel, shared blocks.
 
 use super::{Node, Rights};
-use crate::capacity::limit::Limit;
 use crate::error::refused;
 use crate::fs_type::file_system_stat;
 use crate::sys;
@@ -63,7 +62,7 @@ impl Ranges for Node {
     fn preallocate(&self, len: u64, authorize: AuthorizeWrite<'_>) -> FsResult<Change> {
         self.check_regular()?;
         self.check_end(0, len)?;
-        if matches!(self.mount.limit.as_deref(), Some(Limit::Counted(_))) {
+        if self.mount.ledger().is_some() {
             return Err(FsError::NotSupported);
         }
         let change = self.alter(Some(0), 0..0, authorize, |fd, before| {

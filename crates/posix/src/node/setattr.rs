@@ -1,6 +1,6 @@
 //! Sets attributes.
 
-use super::attr::{set_mode, set_owner, set_times, timespec};
+use super::attr::{set_mode, set_times, timespec};
 use super::owner::{self, Owner};
 use super::preserve::Space;
 use super::{Node, Rights};
@@ -37,9 +37,10 @@ impl Node {
             let cut = set.size.map_or(0..0, |size| size..before.size);
             preserving.data(self, &mut guard, &before, cut)?;
         }
+        let moving = self.begin_owner_move(&guard, &before, set)?;
         if let Some(size) = set.size {
             let fd = self.open(Rights::Write)?;
-            let resize = self.mount.charge_resize(&guard, before.size, size)?;
+            let resize = self.mount.charge_resize(&guard, &before, size)?;
             guard.begin();
             let result = ftruncate(fd, size);
             resize.end(if result.is_ok() { size } else { before.size });
@@ -49,16 +50,7 @@ impl Node {
             })?;
         }
         guard.begin();
-        if self.mount.owner_attribute {
-            self.change_record(set)?;
-        } else {
-            if set.uid.is_some() || set.gid.is_some() {
-                set_owner(self.fd(), set.uid, set.gid).map_err(refused)?;
-            }
-            if let Some(mode) = set.mode {
-                set_mode(self.fd(), mode & MODE_BITS).map_err(refused)?;
-            }
-        }
+        self.change_owner(&guard, set, moving)?;
         if set.accessed.is_some() || set.modified.is_some() {
             let times = Timestamps {
                 last_access: set_time_spec(set.accessed),
@@ -71,7 +63,7 @@ impl Node {
 }
 
 impl Node {
-    fn change_record(&self, set: &SetAttrs) -> FsResult<()> {
+    pub(super) fn change_record(&self, set: &SetAttrs) -> FsResult<()> {
         if set.uid.is_none() && set.gid.is_none() && set.mode.is_none() {
             return Ok(());
         }

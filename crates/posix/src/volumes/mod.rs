@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! volumes/ID          the root of a volume          usage/ID   its capacity and usage
+//! quotas/ID           its usage by user and group, and its rules, if it has quotas
 //! snapshots/ID/VIEW   a snapshot of it, on Btrfs    snapshots/ID   its undo store, elsewhere
 //! trash/ID            a removed volume, until its files are deleted
 //! ```
@@ -9,6 +10,7 @@
 //! Every operation may be interrupted and can be repeated. A volume exists if its name is in `volumes`; everything else
 //! is repaired when the volume is created, opened or removed again. docs/formats/data-directory.md draws the tree.
 
+mod quotas;
 mod recount;
 mod reserve;
 mod snapshots;
@@ -20,7 +22,9 @@ mod undo_stores;
 
 use crate::capacity::dir_lock::DirLock;
 use crate::capacity::ledger::Ledger;
-use crate::capacity::limit::Limit;
+use crate::capacity::limit::{Limit, Space};
+use crate::capacity::owners::OwnerLedger;
+use crate::capacity::owners::files::{self, Place};
 use crate::capacity::project::{self, Project};
 use crate::capacity::usage_file::{UsageFile, UsageRecord};
 use crate::error::refused;
@@ -32,7 +36,7 @@ use rustix::fs::{AtFlags, fstat, fsync, statat, unlinkat};
 use rustix::io::Errno;
 use snapshots::SnapshotDir;
 use std::collections::HashMap;
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -50,6 +54,7 @@ use vfs::{
 
 const VOLUMES: &str = "volumes";
 const USAGE: &str = "usage";
+const QUOTAS: &str = "quotas";
 const TRASH: &str = "trash";
 const SNAPSHOTS: &str = "snapshots";
 /// Maximum wait for changes under way when the process ends.
@@ -64,6 +69,7 @@ pub struct Volumes {
     snapshots: OwnedFd,
     /// Volumes are subvolumes of Btrfs.
     has_subvolumes: bool,
+    quotas: Arc<OwnedFd>,
     options: Options,
     slots: Mutex<HashMap<VolumeId, Arc<Mutex<Slot>>>>,
     /// Locked while a project number is chosen and assigned.
@@ -104,9 +110,10 @@ impl Volumes {
         let data_dir = tree::open_root(data)?;
         let reserve = Reserve::new(reopen(&data_dir)?);
         let _lease = reserve.lend();
-        let [volumes, usage, trash, snapshots] =
-            [VOLUMES, USAGE, TRASH, SNAPSHOTS].map(|name| make_private(&data_dir, name));
-        let (volumes, usage, trash, snapshots) = (volumes?, usage?, trash?, snapshots?);
+        let [volumes, usage, quotas, trash, snapshots] =
+            [VOLUMES, USAGE, QUOTAS, TRASH, SNAPSHOTS].map(|name| make_private(&data_dir, name));
+        let (volumes, usage, quotas) = (volumes?, usage?, quotas?);
+        let (trash, snapshots) = (trash?, snapshots?);
         let is_one = fstat(&snapshots)?.st_dev == fstat(&volumes)?.st_dev;
         let has_subvolumes = is_one && is_btrfs(data_dir.as_fd());
         fsync(&data_dir)?;
@@ -118,6 +125,7 @@ impl Volumes {
             usage,
             snapshots,
             has_subvolumes,
+            quotas: Arc::new(quotas),
             dir_lock: Arc::new(dir_lock),
             options,
             slots: Mutex::default(),
@@ -151,7 +159,7 @@ impl Volumes {
         let store = self.store(id, Some(Arc::clone(&limit)), snapshots.clone())?;
         slot.snapshots = snapshots.as_ref().map(Arc::downgrade).unwrap_or_default();
         (slot.store, slot.limit) = (Arc::downgrade(&store), Arc::downgrade(&limit));
-        if is_new && limit.ledger().is_some_and(Ledger::is_uncounted) {
+        if is_new && limit.is_uncounted() {
             self.counter.add(id, &limit);
         }
         Ok(store)
@@ -180,12 +188,9 @@ impl Volumes {
             if let Some(store) = store {
                 store.sweep(idle_ticks);
             }
-            if checkpoint
-                && let Some(limit) = limit
-                && let Some(ledger) = limit.ledger()
-            {
-                ledger.checkpoint();
-                if ledger.retry() {
+            if checkpoint && let Some(limit) = limit {
+                limit.checkpoint();
+                if limit.retry() {
                     self.counter.add(id, &limit);
                 }
             }
@@ -203,13 +208,13 @@ impl Volumes {
                 let slot = slot.lock();
                 (slot.store.upgrade(), slot.limit.upgrade())
             };
-            let Some(ledger) = limit.as_deref().and_then(Limit::ledger) else { continue };
-            ledger.close(until);
+            let Some(limit) = limit else { continue };
+            limit.close(until);
             if let Some(store) = store {
                 store.release_unlinked();
                 store.seal_undo();
             }
-            ledger.seal();
+            limit.seal();
         }
     }
 
@@ -220,7 +225,7 @@ impl Volumes {
 
     /// Counts all files in the directory of a volume, to compare with the running count.
     pub fn recount(dir: &Path) -> io::Result<Usage> {
-        Ok(tree::count(tree::open_root(dir)?, false, &mut |_, _| Ok(()))?)
+        Ok(tree::count(tree::open_root(dir)?, false, None, &mut |_, _| Ok(()))?)
     }
 
     /// Waits up to `patience` for the files of removed volumes to be deleted. Returns whether they
@@ -261,6 +266,17 @@ impl Volumes {
     /// The limit of the volume with the root `dir`. Its ledger must be counted if the volume was in use when the last
     /// process ended.
     fn limit(&self, id: VolumeId, dir: OwnedFd) -> FsResult<Limit> {
+        let space = self.space(id, dir)?;
+        let owners = OwnerLedger::open(self.place(id), Arc::clone(&self.dir_lock))?;
+        Ok(Limit::new(space, owners, id, self.counter.queue()))
+    }
+
+    /// The place of the files for quotas.
+    fn place(&self, id: VolumeId) -> Place {
+        Place { dir: Arc::clone(&self.quotas), name: name(id) }
+    }
+
+    fn space(&self, id: VolumeId, dir: OwnedFd) -> FsResult<Space> {
         // Waits for a close of the volume under way.
         let usage_file = UsageFile::open(self.usage.as_fd(), &name(id))?;
         let saved = usage_file.read()?;
@@ -269,7 +285,7 @@ impl Volumes {
             if let Some(entry) = saved.filter(|entry| entry.is_clean) {
                 usage_file.write(&UsageRecord { is_clean: false, ..entry })?;
             }
-            return Ok(Limit::Project(project));
+            return Ok(Space::Project(project));
         }
         let entry = match saved {
             Some(entry) if entry.is_clean => entry,
@@ -281,12 +297,12 @@ impl Volumes {
                 held: 0,
             }),
         };
-        Ok(Limit::Counted(Ledger::new(&entry, usage_file, dir, Arc::clone(&self.dir_lock))))
+        Ok(Space::Counted(Ledger::new(&entry, usage_file, dir, Arc::clone(&self.dir_lock))))
     }
 
     fn set_limit(&self, slot: &Slot, id: VolumeId, is_new: bool, capacity: Capacity) -> FsResult<()> {
         let open = slot.limit.upgrade();
-        if let Some(Limit::Counted(ledger)) = open.as_deref() {
+        if let Some(ledger) = open.as_deref().and_then(Limit::ledger) {
             return if ledger.capacity() == capacity { Ok(()) } else { ledger.set_capacity(capacity) };
         }
         let project = Project::of(self.dir(id)?);
@@ -329,8 +345,9 @@ impl Volumes {
         Project::assign(dir.as_fd(), id.0)
     }
 
-    /// Deletes the usage file of a volume that does not exist.
+    /// Deletes the usage file and the quotas of a volume that does not exist.
     fn forget(&self, id: VolumeId) -> FsResult<()> {
+        files::remove(&self.place(id))?;
         match unlinkat(&self.usage, name(id), AtFlags::empty()) {
             Ok(()) => fsync(&self.usage).map_err(refused),
             Err(Errno::NOENT) => Ok(()),
@@ -338,9 +355,10 @@ impl Volumes {
         }
     }
 
-    /// Deletes the usage files that an interrupted removal left.
+    /// Deletes the usage files and quotas that an interrupted removal left.
     fn drop_orphans(&self) -> FsResult<()> {
-        for id in entries(&self.usage)?.iter().filter_map(|name| id_of(name)) {
+        let names = [entries(&self.usage)?, entries(&self.quotas)?].concat();
+        for id in names.iter().filter_map(|name| id_of_file(name)) {
             if !self.has(id)? {
                 self.forget(id)?;
             }
@@ -410,8 +428,8 @@ impl Provisioner for Volumes {
         let _lease = self.reserve.lend();
         let slot = self.slot(id);
         let mut slot = slot.lock();
-        if let Some(Limit::Counted(ledger)) = slot.limit.upgrade().as_deref() {
-            ledger.set_removed();
+        if let Some(limit) = slot.limit.upgrade() {
+            limit.set_removed();
         }
         let Slot { store, snapshots, .. } = std::mem::take(&mut *slot);
         let was_moved = self.trash.take(&self.volumes, &name(id))?;
@@ -491,6 +509,12 @@ fn id_of(text: &CStr) -> Option<VolumeId> {
     let text = text.to_str().ok()?;
     let id = VolumeId(u64::from_str_radix(text, 16).ok()?);
     (name(id) == text).then_some(id)
+}
+
+/// The volume of a file's name, which may go on after a dot.
+fn id_of_file(text: &CStr) -> Option<VolumeId> {
+    let first = text.to_bytes().split(|&byte| byte == b'.').next()?;
+    id_of(&CString::new(first).ok()?)
 }
 
 #[cfg(test)]

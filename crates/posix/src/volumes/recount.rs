@@ -1,9 +1,10 @@
 //! Counts volumes after a crash while they already serve: a few at a time, in the order of opening.
 
 use super::name;
-use super::tree::{self, reopen};
-use crate::capacity::ledger::Ledger;
-use crate::capacity::limit::Limit;
+use super::tree::{self, OwnerTally, reopen};
+use crate::capacity::limit::{CountQueue, Limit};
+use crate::capacity::owners::LiveFiles;
+use crate::capacity::owners::accounts::Tally;
 use crate::error::refused;
 use crate::sys;
 use crate::undo;
@@ -23,10 +24,11 @@ const REPORT: Duration = Duration::from_secs(10);
 /// A queue of volumes to count, and its threads: one per core, while there is work.
 pub(crate) struct Recounter {
     shared: Arc<Shared>,
-    threads_max: usize,
 }
 
 struct Shared {
+    this: Weak<Self>,
+    threads_max: usize,
     state: Mutex<State>,
     changed: Condvar,
     /// Files counted so far, in all volumes.
@@ -50,32 +52,23 @@ impl Recounter {
     /// `undo_stores` is the directory of the undo stores, which are counted, too.
     pub(crate) fn new(undo_stores: OwnedFd) -> Self {
         let threads_max = std::thread::available_parallelism().map_or(1, Into::into);
-        let shared = Shared {
+        let shared = Arc::new_cyclic(|this| Shared {
+            this: Weak::clone(this),
+            threads_max,
             state: Mutex::default(),
-            changed: Condvar::default(),
+            changed: Condvar::new(),
             files: AtomicU64::new(0),
             undo_stores,
-        };
-        Self { shared: Arc::new(shared), threads_max }
+        });
+        Self { shared }
     }
 
     pub(crate) fn add(&self, id: VolumeId, limit: &Arc<Limit>) {
-        let mut state = self.shared.lock();
-        state.uncounted.insert(id, None);
-        state.waiting.push_back((id, Arc::downgrade(limit)));
-        if state.busy_threads == self.threads_max {
-            return;
-        }
-        let worker = Arc::clone(&self.shared);
-        match std::thread::Builder::new().name("count".into()).spawn(move || worker.run()) {
-            Ok(thread) => {
-                state.busy_threads += 1;
-                state.threads.retain(|thread| !thread.is_finished());
-                state.threads.push(thread);
-            }
-            // Running threads count it later. Without any, the next volume tries again.
-            Err(error) => tracing::error!(%error, "cannot start a thread to count volumes"),
-        }
+        self.queue().add(id, limit);
+    }
+
+    pub(crate) fn queue(&self) -> Arc<dyn CountQueue> {
+        Arc::clone(&self.shared) as Arc<dyn CountQueue>
     }
 
     pub(crate) fn progress(&self) -> Counting {
@@ -114,6 +107,27 @@ impl Drop for Recounter {
     }
 }
 
+impl CountQueue for Shared {
+    fn add(&self, id: VolumeId, limit: &Arc<Limit>) {
+        let mut state = self.lock();
+        state.uncounted.insert(id, None);
+        state.waiting.push_back((id, Arc::downgrade(limit)));
+        let Some(worker) = self.this.upgrade().filter(|_| !state.is_stopping) else { return };
+        if state.busy_threads == self.threads_max {
+            return;
+        }
+        match std::thread::Builder::new().name("count".into()).spawn(move || worker.run()) {
+            Ok(thread) => {
+                state.busy_threads += 1;
+                state.threads.retain(|thread| !thread.is_finished());
+                state.threads.push(thread);
+            }
+            // Running threads count it later. Without any, the next volume tries again.
+            Err(error) => tracing::error!(%error, "cannot start a thread to count volumes"),
+        }
+    }
+}
+
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock()
@@ -145,17 +159,16 @@ impl Shared {
 
     /// Counts a volume and updates its ledger; false if the volume was closed or removed meanwhile.
     fn count(&self, id: VolumeId, limit: &Weak<Limit>, has_working_dir: bool) -> Result<bool, FsError> {
-        let is_wanted =
-            || limit.upgrade().is_some_and(|limit| limit.ledger().is_some_and(Ledger::is_uncounted));
-        let root = match limit.upgrade().as_deref().and_then(Limit::ledger) {
-            Some(ledger) => reopen(ledger.root()),
-            None => return Ok(false),
+        let is_wanted = || limit.upgrade().is_some_and(|limit| limit.is_uncounted());
+        let Some((root, live)) = limit.upgrade().map(|limit| (reopen(limit.root()), limit.owners().live()))
+        else {
+            return Ok(false);
         };
         let begun = Instant::now();
         let mut last_report = begun;
         tracing::info!(
             volume = name(id),
-            "counting files: the last process did not end cleanly, or was an older version"
+            "counting files: the last process did not end cleanly, or was an older version, or quotas begin"
         );
         let mut progress = |new, files| {
             self.files.fetch_add(new, Ordering::Relaxed);
@@ -165,14 +178,26 @@ impl Shared {
             }
             if !is_wanted() || self.lock().is_stopping { Err(Errno::CANCELED) } else { Ok(()) }
         };
-        let counted = root.and_then(|root| tree::count(root, has_working_dir, &mut progress));
-        let held = undo::count(self.undo_stores.as_fd(), &name(id));
-        let counted = counted.map_err(refused).and_then(|usage| Ok((usage, held?)));
+        let mut tally = limit.upgrade().and_then(|limit| by_owner(&limit));
+        let counted = root.and_then(|root| {
+            if let (Some(_), Some(live)) = (&tally, live) {
+                begin_by_owner(&*live, limit, &|| !is_wanted() || self.lock().is_stopping)?;
+            }
+            tree::count(root, has_working_dir, tally.as_mut(), &mut progress)
+        });
+        let counted = counted.map_err(refused).and_then(|usage| {
+            let held = undo::count(self.undo_stores.as_fd(), &name(id))?;
+            Ok((usage, held))
+        });
         let Some(limit) = limit.upgrade() else { return Ok(false) };
-        let Some(ledger) = limit.ledger() else { return Ok(false) };
         match counted {
             Ok((usage, held)) => {
-                ledger.set_counted(usage, held);
+                if let Some(ledger) = limit.ledger().filter(|ledger| ledger.is_uncounted()) {
+                    ledger.set_counted(usage, held);
+                }
+                if let Some(tally) = &tally {
+                    limit.owners().set_counted(&tally.of)?;
+                }
                 let (files, ms) = (usage.files, begun.elapsed().as_millis());
                 tracing::info!(volume = name(id), files, bytes = usage.bytes, ms, "counted");
                 Ok(true)
@@ -180,9 +205,29 @@ impl Shared {
             Err(_) if !is_wanted() || self.lock().is_stopping => Ok(false),
             Err(error) => {
                 tracing::error!(volume = name(id), %error, "cannot count the files: the volume can be read but not changed");
-                ledger.set_uncountable();
+                limit.set_uncountable();
                 Err(error)
             }
         }
     }
+}
+
+/// An empty tally for a volume that must be counted by owner.
+fn by_owner(limit: &Limit) -> Option<OwnerTally> {
+    let has_attribute = limit.owners().live().is_some_and(|live| live.uses_owner_attribute());
+    limit.owners().is_uncounted().then(|| OwnerTally { of: Tally::new(), has_attribute })
+}
+
+/// Waits for the changes under way, and counts the open files that a walk does not find.
+fn begin_by_owner(
+    live: &dyn LiveFiles,
+    limit: &Weak<Limit>,
+    is_cancelled: &dyn Fn() -> bool,
+) -> Result<(), Errno> {
+    if !live.settle(is_cancelled) {
+        return Err(Errno::CANCELED);
+    }
+    let limit = limit.upgrade().ok_or(Errno::CANCELED)?;
+    live.count_nameless(&mut |ids, amount| limit.owners().accounts().force(ids, amount));
+    Ok(())
 }

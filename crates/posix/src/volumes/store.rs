@@ -17,11 +17,12 @@ use rustix::process::umask;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use vfs::backend::snapshots::Snapshots;
 use vfs::{
-    Backend, Blocking, Capabilities, FileKey, FsLimits, FsResult, FsStat, NodeRef, RangeLimits, XattrLimits,
+    Backend, Blocking, Capabilities, FileKey, FsLimits, FsResult, FsStat, NodeRef, Quotas, RangeLimits,
+    XattrLimits,
 };
 
 pub struct Store {
@@ -61,6 +62,10 @@ impl Store {
 
     pub(crate) fn over(mount: Mount, snapshots: Option<Arc<SnapshotDir>>) -> FsResult<Arc<Self>> {
         let mount = Arc::new(mount);
+        if let Some(limit) = &mount.limit {
+            let live: Weak<Mount> = Arc::downgrade(&mount);
+            limit.owners().attach(live);
+        }
         let (root, _) = mount.root_node()?;
         let mut store = Self { mount, root, snapshots, undo: None };
         store.undo = UndoSnapshots::new(&store.mount, store.limits(), store.capabilities());
@@ -168,6 +173,10 @@ impl Backend for Store {
             ranges: Some(RangeLimits { clone_bytes: clone_bytes(&self.mount.root) }),
             acls: self.mount.acls,
         }
+    }
+
+    fn quotas(&self) -> Option<&dyn Quotas> {
+        self.mount.limit.is_some().then_some(self)
     }
 
     fn sync(&self) -> FsResult<()> {

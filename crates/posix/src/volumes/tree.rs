@@ -3,8 +3,10 @@
 //! Few descriptors are open and no function recurses, however deep the tree is: the way back up is `..`. No symbolic
 //! link is followed and no other mount entered.
 
+use crate::capacity::owners::accounts::{self, OwnerIds, Tally};
 use crate::error::refused;
 use crate::fs_type::is_subvolume;
+use crate::node::owner::Owner;
 use crate::node::xattrs::{xattrs_charged, xattrs_charged_at};
 use crate::sys;
 use rustix::fs::{
@@ -19,7 +21,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use vfs::backend::charge::{INODE_BYTES, NAME_BYTES, ROOT_BYTES, blocks, directory, symlink};
-use vfs::{FsResult, Usage};
+use vfs::{FsError, FsResult, Usage};
 
 /// Buffer size of one `getdents` call.
 const READ_BYTES: usize = 32 * 1024;
@@ -200,17 +202,43 @@ fn open_parent(dir: &OwnedFd, id: (u64, u64)) -> Result<OwnedFd, Errno> {
 /// The usage of the tree below and including `root`, charged as [`vfs::backend::charge`] says. `progress` receives the
 /// number of files since its last call and in all; its error ends the walk.
 ///
-/// With `moves`, this thread has its own working directory, which follows the walk.
+/// With `tally`, it also counts by owner, as [`vfs::backend::quotas`] says. With `moves`, this thread has its own working directory, which follows the walk.
 pub(crate) fn count(
     root: OwnedFd,
     moves: bool,
+    tally: Option<&mut OwnerTally>,
     progress: &mut dyn FnMut(u64, u64) -> Result<(), Errno>,
 ) -> Result<Usage, Errno> {
     let usage = Usage { bytes: 0, files: 0 };
-    let mut counting = CountVisitor { usage, linked: HashSet::new(), reported: 0, moves, look: progress };
+    let mut counting =
+        CountVisitor { usage, linked: HashSet::new(), reported: 0, moves, tally, look: progress };
     walk(root, &mut counting)?;
     counting.report()?;
     Ok(counting.usage)
+}
+
+/// The usage of users and groups.
+pub(crate) struct OwnerTally {
+    pub(crate) of: Tally,
+    /// Whether the owners are in an extended attribute.
+    pub(crate) has_attribute: bool,
+}
+
+impl OwnerTally {
+    fn add(&mut self, dir: BorrowedFd<'_>, name: &CStr, stat: &Stat) -> Result<(), Errno> {
+        let kind = Kind::from_raw_mode(stat.st_mode);
+        let size = u64::try_from(stat.st_size).unwrap_or(0);
+        let bytes = if kind == Kind::RegularFile { blocks(size) } else { 0 };
+        let recorded = match kind {
+            Kind::RegularFile if self.has_attribute => Owner::read(dir, Some(name.to_bytes())),
+            _ => Ok(None),
+        };
+        let recorded =
+            recorded.map_err(|error| if error == FsError::NotFound { Errno::NOENT } else { Errno::IO })?;
+        let ids = recorded.map_or((stat.st_uid, stat.st_gid), |owner| (owner.uid, owner.gid));
+        accounts::add(&mut self.of, OwnerIds::both(ids.0, ids.1), Usage { bytes, files: 1 });
+        Ok(())
+    }
 }
 
 struct CountVisitor<'l> {
@@ -220,6 +248,7 @@ struct CountVisitor<'l> {
     /// Files at the last call of `progress`.
     reported: u64,
     moves: bool,
+    tally: Option<&'l mut OwnerTally>,
     look: &'l mut dyn FnMut(u64, u64) -> Result<(), Errno>,
 }
 
@@ -262,6 +291,13 @@ impl Visitor for CountVisitor<'_> {
             return Ok(());
         }
         let size = u64::try_from(stat.st_size).unwrap_or(0);
+        if let Some(tally) = &mut self.tally {
+            match tally.add(dir, name, &stat) {
+                // Removed just now.
+                Err(Errno::NOENT) => {}
+                added => added?,
+            }
+        }
         self.usage.bytes += INODE_BYTES
             + match Kind::from_raw_mode(stat.st_mode) {
                 Kind::RegularFile => match xattrs_charged_at(dir, name, self.moves) {

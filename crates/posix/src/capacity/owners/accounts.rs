@@ -5,7 +5,8 @@ use std::sync::MutexGuard;
 use vfs::backend::quotas::now_s;
 use vfs::sync::Mutex;
 use vfs::{
-    FsError, FsResult, QuotaBinding, QuotaKind, QuotaOwner, QuotaRule, QuotaRules, QuotaUse, SoftExcess, Usage,
+    FsError, FsResult, QuotaBinding, QuotaKind, QuotaOwner, QuotaRule, QuotaRules, QuotaUse, SoftExcess,
+    Usage,
 };
 
 const SHARDS: usize = 64;
@@ -22,12 +23,24 @@ impl OwnerIds {
         Self { user: Some(uid), group: Some(gid) }
     }
 
+    pub(crate) fn of(owner: QuotaOwner) -> Self {
+        match owner.kind {
+            QuotaKind::User => Self { user: Some(owner.id), group: None },
+            QuotaKind::Group => Self { user: None, group: Some(owner.id) },
+        }
+    }
+
     /// The ids that `self` has and `other` has not.
     pub(crate) fn other_than(self, other: Self) -> Self {
         Self {
             user: self.user.filter(|_| self.user != other.user),
             group: self.group.filter(|_| self.group != other.group),
         }
+    }
+
+    /// Whether `other` has the same ids wherever this has one.
+    pub(crate) fn is_within(self, other: Self) -> bool {
+        self.other_than(other).is_none()
     }
 
     pub(crate) fn is_none(self) -> bool {
@@ -198,10 +211,8 @@ impl Accounts {
 
     pub(crate) fn usage(&self, owner: QuotaOwner) -> QuotaUse {
         let found = self.shard(owner).lock().accounts.get(&owner.id).copied();
-        let account = found.unwrap_or_else(|| Account {
-            binding: self.rules.lock().binding(owner),
-            ..Account::default()
-        });
+        let account = found
+            .unwrap_or_else(|| Account { binding: self.rules.lock().binding(owner), ..Account::default() });
         QuotaUse { owner, used: account.used, binding: account.binding, excess: account.excess }
     }
 
@@ -218,8 +229,7 @@ impl Accounts {
         for (kind, shards) in [(QuotaKind::User, &self.users), (QuotaKind::Group, &self.groups)] {
             for shard in shards {
                 let shard = shard.lock();
-                let used =
-                    shard.accounts.iter().filter(|(_, account)| account.used != Usage::default());
+                let used = shard.accounts.iter().filter(|(_, account)| account.used != Usage::default());
                 snapshot.extend(
                     used.map(|(&id, account)| (QuotaOwner { kind, id }, (account.used, account.changed))),
                 );
@@ -275,7 +285,9 @@ mod tests {
         accounts.charge(OwnerIds::both(7, 7), bytes(5)).unwrap();
         assert!(accounts.refund(OwnerIds::both(7, 7), bytes(5)));
         assert!(!accounts.refund(OwnerIds::both(7, 7), bytes(1)), "more than was charged");
-        let count = |shards: &[Mutex<Shard>]| shards.iter().map(|shard| shard.lock().accounts.len()).sum();
-        assert_eq!([count(&accounts.users), count(&accounts.groups)], [0_usize; 2]);
+        let count = |shards: &[Mutex<Shard>]| -> usize {
+            shards.iter().map(|shard| shard.lock().accounts.len()).sum()
+        };
+        assert_eq!([count(&accounts.users), count(&accounts.groups)], [0, 0]);
     }
 }

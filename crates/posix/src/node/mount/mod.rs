@@ -85,6 +85,9 @@ pub(crate) struct Mount {
     undo: OnceLock<Arc<Undo>>,
     /// The place of the undo store; `None` if the volume can have none.
     undo_place: Option<UndoPlace>,
+    /// Held shared from the name of a new object to its owner, and alone while owners change, if the volume counts by
+    /// owner: nothing moves the charge of an object whose owner is not set yet.
+    pub(crate) naming: RwLock<()>,
     /// The kernel has no openat2, or a sandbox forbids it.
     no_openat2: AtomicBool,
     /// The file system refuses `RWF_NOWAIT`.
@@ -159,6 +162,7 @@ impl Mount {
             limit,
             undo: undo.map(Arc::new).map_or_else(OnceLock::new, OnceLock::from),
             undo_place,
+            naming: RwLock::default(),
             no_openat2: AtomicBool::new(false),
             no_nowait: AtomicBool::new(false),
             flush_failures: AtomicU64::new(0),
