@@ -342,13 +342,33 @@ impl File {
         // Until owner and mode match the record, the mode rules, which gives no caller more than the old list.
         let record = Record::new(acl, new_uid, new_gid, mode);
         let ask = |_: &Attrs| self.check_claims(caller.by, IoKind::SetAttrs, || Span::ALL);
-        let mut after = self.write_list(record, &ask)?.after;
-        if uid.is_some() || gid.is_some() || mode != before.mode {
-            let set = SetAttrs { uid, gid, mode: Some(mode), ..SetAttrs::default() };
-            after = self.node.set_attrs(&set)?.after;
-        }
+        let set = SetAttrs { uid, gid, mode: Some(mode), ..SetAttrs::default() };
+        let is_same = uid.is_none() && gid.is_none() && mode == before.mode;
+        let old = read(&self.node)?;
+        let given = self.volume().give_streams(&self.key(), uid, gid)?;
+        let written = self.write_list(record, &ask).and_then(|written| match is_same {
+            true => Ok(written),
+            false => self.node.set_attrs(&set).inspect_err(|_| self.restore_list(old)),
+        });
+        let after = match written {
+            Ok(change) => change.after,
+            Err(error) => {
+                given.undo();
+                return Err(error);
+            }
+        };
+        given.require_sync(self.volume(), pending);
         self.require_sync(pending, SyncScope::All);
         Ok(Change { before, after })
+    }
+
+    /// Restores the list that a refused change of the owner has replaced.
+    fn restore_list(&self, old: Option<Record>) {
+        let Some(xattrs) = self.node.xattrs() else { return };
+        let _ = match old {
+            Some(record) => self.write_list(record, &|_| Ok(())),
+            None => xattrs.remove(XattrName::ACL, &|_| Ok(())),
+        };
     }
 
     fn write_list(&self, record: Record, authorize: &dyn Fn(&Attrs) -> FsResult<()>) -> FsResult<Change> {

@@ -150,7 +150,11 @@ impl File {
             authorize(&attrs)?;
             return Ok(Change { before: attrs, after: attrs });
         }
-        let change = self.node.change_attrs(&authorize)?;
+        let change = if set.uid.is_some() || set.gid.is_some() {
+            self.change_owners(&authorize, pending)?
+        } else {
+            self.node.change_attrs(&authorize)?
+        };
         self.require_sync(pending, SyncScope::All);
         self.shown_change(change)
     }

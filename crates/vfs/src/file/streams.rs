@@ -4,7 +4,7 @@ use super::attr::Setter;
 use super::core::{File, NamedStream};
 use crate::acl::access::Access;
 use crate::backend::durability::PendingSync;
-use crate::backend::{Blocking, NodeRef, SyncScope};
+use crate::backend::{AuthorizeSetattr, Blocking, NodeRef, SyncScope};
 use crate::claims::{IoKind, Span, Stream};
 use crate::error::{FsError, FsResult};
 use crate::model::attrs::{Attrs, Change, FileType, SetAttrs, SetTime};
@@ -75,7 +75,8 @@ impl File {
         if count >= STREAMS_MAX {
             return Err(FsError::NoSpace);
         }
-        let made = dir.create(stored.name()?, &|_| Ok(streams::own(FileType::Regular)))?;
+        let file = self.node.attrs(Blocking::Allowed)?;
+        let made = dir.create(stored.name()?, &|_| Ok(streams::of_file(&file)))?;
         // Another client may have deleted the file meanwhile, with all its streams.
         if self.node.attrs(Blocking::Allowed).map_or(true, |attrs| attrs.links == 0) {
             dir.remove(stored.name()?, &|_| Ok(()))?;
@@ -124,6 +125,28 @@ impl File {
             volume.require_sync(pending, dir, SyncScope::All);
         })?;
         if had_any { volume.note_streams_changed(&self.node, pending) } else { Ok(()) }
+    }
+
+    /// Changes the owners of this file and of its streams, all or none, as `authorize` decides for the file.
+    pub(super) fn change_owners(
+        &self,
+        authorize: AuthorizeSetattr<'_>,
+        pending: &mut PendingSync,
+    ) -> FsResult<Change> {
+        let volume = self.volume();
+        let _changing = volume.extra_attrs_cache().slot(&self.key()).lock_change();
+        let set = authorize(&self.node.attrs(Blocking::Allowed)?)?;
+        let given = volume.give_streams(&self.key(), set.uid, set.gid)?;
+        match self.node.change_attrs(authorize) {
+            Ok(change) => {
+                given.require_sync(volume, pending);
+                Ok(change)
+            }
+            Err(error) => {
+                given.undo();
+                Err(error)
+            }
+        }
     }
 
     fn with_stream(&self, node: NodeRef, attrs: &Attrs) -> FsResult<Self> {

@@ -3,7 +3,9 @@
 pub mod case_index;
 pub mod change_notify;
 pub mod extra_attrs;
+mod quotas;
 pub mod snapshots;
+mod stream_owners;
 pub mod streams;
 pub mod traffic;
 

@@ -86,7 +86,12 @@ pub(crate) fn number(node: &NodeRef) -> Stream {
     Stream(u32::try_from((hash ^ hash >> 32) & u64::from(u32::MAX)).unwrap_or(1).max(1))
 }
 
-/// Attributes of new objects in the hidden tree: owned by the service.
+/// Attributes of a new stream of a file with `attrs`. Its bytes count for the file's owners.
+pub(crate) fn of_file(attrs: &Attrs) -> NewInode {
+    NewInode { uid: attrs.uid, gid: attrs.gid, ..own(FileType::Regular) }
+}
+
+/// Attributes of new objects in the hidden tree besides streams: owned by the service.
 pub(crate) fn own(file_type: FileType) -> NewInode {
     let mode = if file_type == FileType::Directory { DIR_MODE } else { FILE_MODE };
     NewInode { mode, uid: 0, gid: 0, times: None, size: 0 }
@@ -138,6 +143,13 @@ pub(crate) fn list(dir: &NodeRef, sink: &mut dyn FnMut(&[u8], &Attrs)) -> FsResu
         ControlFlow::Continue(())
     })?;
     Ok(())
+}
+
+/// The nodes of the streams in a file's directory.
+pub(super) fn stream_nodes(dir: &NodeRef) -> FsResult<Vec<NodeRef>> {
+    let (names, _) = names(dir, 0, STREAMS_MAX)?;
+    let found = |name: &Vec<u8>| Ok(dir.lookup(Name::new(name)?, Blocking::Allowed)?.node);
+    names.iter().map(found).collect()
 }
 
 /// Removes the temporary link of an interrupted [`Volume::link_over`].
