@@ -12,7 +12,7 @@ use crate::{
 use crate::{
     file, fsctl, header, info, ioctl, lease, lock, negotiate, notify, oplock, posix, ranges, reparse,
 };
-use crate::{rpc, security, session, smb1, snapshots, transform, tree};
+use crate::{quota, rpc, security, session, smb1, snapshots, transform, tree};
 
 /// Decodes arbitrary bytes. Returns `false` if they are malformed.
 ///
@@ -106,6 +106,8 @@ pub const CONTEXTS: &[(&str, Decoder)] = decoders![
     snapshots::TimewarpToken,
     ea::FullEa<'_>,
     notify::NotifyInformation<'_>,
+    quota::QueryQuota,
+    quota::QuotaInformation,
 ];
 
 /// Information classes, the simplest create contexts, and IOCTL negotiation.
@@ -164,7 +166,8 @@ pub fn chains(bytes: &[u8]) -> bool {
     let names = ea::requested_names(bytes).all(|name| name.is_ok());
     let entries = chain::entries(8, bytes).map_while(Result::ok).map(<[u8]>::len).sum::<usize>();
     assert!(entries <= bytes.len(), "entries do not overlap");
-    changes || attributes || names
+    let quotas = quota::entries(bytes).all(|entry| entry.is_ok());
+    changes || attributes || names || quotas
 }
 
 /// Writes arbitrary bytes, in two parts, to a pipe that offers every interface. Decodes the arguments of each call and

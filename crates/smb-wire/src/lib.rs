@@ -36,6 +36,7 @@ pub mod negotiate;
 pub mod notify;
 pub mod oplock;
 pub mod posix;
+pub mod quota;
 pub mod ranges;
 mod reader;
 pub mod reparse;

@@ -7,7 +7,7 @@ use nfs_wire::v3::{
     ReadlinkArgs, ReadlinkFail, ReadlinkOk, ReadlinkReply, Reply, StableHow, Status, WriteArgs, WriteFail,
     WriteOk, WriteReply,
 };
-use vfs::{Backend, Durability, ExportRule, Special};
+use vfs::{Backend, Durability, ExportRule, QuotaKind, QuotaLimits, QuotaRule, QuotaTarget, Special};
 use vfs_testing::{UncheckedNode, memfs};
 
 fn read(w: &mut World, auth: Auth, file: &Object, offset: u64, count: u32) -> Vec<u8> {
@@ -260,6 +260,25 @@ fn write_errors_are_as_specified() {
     root.node.remove_unchecked(vfs::Name::new(b"file").unwrap()).unwrap();
     let reply = write(&mut w, ALICE, &write_args(&file, 0, b"a", StableHow::FileSync));
     assert_eq!(reply, Reply::Err(Status::STALE, WriteFail::default()));
+}
+
+#[test]
+fn write_past_a_quota_is_dquot() {
+    let mut w = World::new();
+    let file = w.file(&w.root(), "file", 0o644, b"x");
+    let target = QuotaTarget { kind: QuotaKind::User, id: Some(file.attrs().uid) };
+    let limits = QuotaLimits { bytes: Some(8192), ..QuotaLimits::default() };
+    w.fs.quotas().unwrap().set_rules(&[QuotaRule { target, limits }]).unwrap();
+    for (offset, status) in [(8190, Status::OK), (8191, Status::DQUOT), (0, Status::OK)] {
+        let before = file.attrs();
+        match write(&mut w, ALICE, &write_args(&file, offset, b"ab", StableHow::FileSync)) {
+            Reply::Ok(_) => assert_eq!(Status::OK, status, "at {offset}"),
+            Reply::Err(got, fail) => {
+                assert_eq!((got, fail), (status, WriteFail { file_wcc: file.wcc_failed() }), "at {offset}");
+                assert_eq!(file.attrs(), before);
+            }
+        }
+    }
 }
 
 fn commit(w: &mut World, auth: Auth, file: &Object, offset: u64, count: u32) -> CommitReply {

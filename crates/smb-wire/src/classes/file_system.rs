@@ -1,5 +1,6 @@
 //! Information classes of file systems, MS-FSCC §2.5.
 
+use crate::quota::QuotaControlFlags;
 use crate::sets::{bit_set, open_set};
 use crate::{FileTime, Guid, Utf16, Wire};
 
@@ -86,8 +87,7 @@ pub struct ControlInformation {
     pub free_space_stop_filtering: i64,
     pub default_quota_threshold: i64,
     pub default_quota_limit: i64,
-    /// `FileSystemControlFlags`; 0: quotas are not tracked.
-    pub file_system_control_flags: u32,
+    pub file_system_control_flags: QuotaControlFlags,
 }
 
 /// `FileFsDeviceInformation`, MS-FSCC §2.5.10.

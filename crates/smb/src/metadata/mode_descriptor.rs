@@ -135,7 +135,7 @@ impl Classes {
     }
 }
 
-fn wire_sid(ours: &OurSid) -> Result<Sid, NtStatus> {
+pub(crate) fn wire_sid(ours: &OurSid) -> Result<Sid, NtStatus> {
     Sid::from_bytes(&ours.to_bytes()).map_err(|_| NtStatus::INTERNAL_ERROR)
 }
 

@@ -29,6 +29,7 @@ mod oplock;
 mod persistent;
 mod posix;
 mod query_directory;
+mod quotas;
 mod rename;
 mod rig;
 mod samr;

@@ -13,8 +13,8 @@ use nfs_wire::v4::{Bitmap, Fsid, Status, attr};
 use std::net::IpAddr;
 use std::sync::Arc;
 use vfs::{
-    Attrs, Blocking, Capabilities, Export, FileType, FsError, FsLimits, FsResult, FsStat, PosixAcl, Volume,
-    Wait,
+    Attrs, Blocking, Capabilities, Export, FileType, FsError, FsLimits, FsResult, FsStat, PosixAcl,
+    QuotaRoom, Volume, Wait,
 };
 use xdr::Writer;
 
@@ -157,6 +157,10 @@ impl<'s> FileSystem<'s> {
         self.export.is_none()
     }
 
+    fn has_quotas(&self) -> bool {
+        self.volume().is_some_and(|volume| volume.ruling_quotas().is_some())
+    }
+
     pub(super) fn limits(&self) -> FsLimits {
         let none =
             FsLimits { links_max: 1, name_bytes_max: 255, file_bytes_max: i64::MAX as u64, time_step_ns: 1 };
@@ -202,7 +206,17 @@ impl AttrSource<'_> {
         if available.contains(attr::CLONE_BLKSIZE) && self.clone_bytes().is_none() {
             available.remove(attr::CLONE_BLKSIZE);
         }
+        if !(available & table::QUOTA).is_empty() && !self.fs.has_quotas() {
+            available = available.without(&table::QUOTA);
+        }
         available
+    }
+
+    /// The space left to the owners of this object (RFC 8881 §5.8.2.29 to §5.8.2.31); no limit in a volume without
+    /// rules.
+    pub(super) fn quota_room(&self) -> QuotaRoom {
+        let (volume, Attrs { uid, gid, .. }) = (self.fs.volume(), self.attrs);
+        volume.and_then(|volume| volume.quota_room(*uid, *gid)).unwrap_or_default()
     }
 
     /// Alignment of cloned ranges; `None` without cloning.

@@ -15,6 +15,8 @@ mod owner_tests;
 #[cfg(test)]
 mod posix_acl_tests;
 #[cfg(test)]
+mod quota_tests;
+#[cfg(test)]
 mod settable_tests;
 mod table;
 #[cfg(test)]

@@ -110,6 +110,9 @@ attributes! {
     attr::NUMLINKS, 0, Never, |s| s.attrs.links;
     attr::OWNER, 0, Always, |s| s.fs.naming().owner(IdKind::User, s.attrs.uid)?;
     attr::OWNER_GROUP, 0, Always, |s| s.fs.naming().owner(IdKind::Group, s.attrs.gid)?;
+    attr::QUOTA_AVAIL_HARD, 0, Never, |s| s.quota_room().bytes.unwrap_or(u64::MAX);
+    attr::QUOTA_AVAIL_SOFT, 0, Never, |s| s.quota_room().soft_bytes.unwrap_or(u64::MAX);
+    attr::QUOTA_USED, 0, Never, |s| s.quota_room().bytes_used;
     attr::RAWDEV, 0, Never, |s| SpecData { specdata1: s.attrs.device.major, specdata2: s.attrs.device.minor };
     attr::SPACE_AVAIL, 0, Never, |s| s.fs.stat()?.bytes_available;
     attr::SPACE_FREE, 0, Never, |s| s.fs.stat()?.bytes_free;
@@ -227,6 +230,10 @@ fn write_object<const IS_NAME: bool>(source: &AttrSource<'_>, w: &mut Writer<'_>
     Ok(())
 }
 
+/// The attributes of files in volumes with quota rules.
+pub(super) const QUOTA: Bitmap =
+    Bitmap::of(&[attr::QUOTA_AVAIL_HARD, attr::QUOTA_AVAIL_SOFT, attr::QUOTA_USED]);
+
 /// The attributes of an entry that are known without opening it.
 const ENTRY: Bitmap = Bitmap::of(&[attr::RDATTR_ERROR, attr::FILEID, attr::MOUNTED_ON_FILEID]);
 
@@ -295,6 +302,7 @@ const _: () = {
     let requested = OF_A_NAME | OF_A_CHANGE;
     assert!(requested & !SUPPORTED[0].bits() == 0 && requested & WRITE_ONLY.bits() == 0);
     assert!(requested & Bitmap::of(&[attr::TIME_CREATE, attr::CLONE_BLKSIZE]).bits() == 0);
+    assert!(requested & QUOTA.bits() == 0);
 };
 
 /// Writes the attributes of an entry that are known without opening it, and the error, as a `fattr4`.

@@ -28,6 +28,7 @@ use vfs::claims::{
     Stream, Verdict,
 };
 use vfs::qos::Nanos;
+use vfs::{Attrs, FsStat};
 
 /// The reason for not delegating, for clients that state their wish.
 type Refusal = NoDelegation;
@@ -197,16 +198,19 @@ fn announce(
         None => OpenDelegation::Read(ReadDelegation { stateid, recall, permissions }),
         Some(writer) => {
             writer.activate(attrs.change);
-            let space_limit = SpaceLimit::Size(attrs.size.saturating_add(growth_limit(file)));
+            let space_limit = SpaceLimit::Size(attrs.size.saturating_add(growth_limit(file, &attrs)));
             let write = WriteDelegation { stateid, recall, space_limit, permissions };
             if writer.keeps_times { OpenDelegation::WriteAttrs(write) } else { OpenDelegation::Write(write) }
         }
     })
 }
 
-/// Bytes that a client may cache beyond the file's size: the free space divided by the possible delegations.
-fn growth_limit(file: &File) -> u64 {
-    file.volume().stat().map_or(0, |stat| stat.bytes_available / DELEGATIONS_MAX as u64)
+/// Bytes that a client may cache beyond the file's size: the free space, and what is left to the file's owners, divided by
+/// the possible delegations.
+fn growth_limit(file: &File, attrs: &Attrs) -> u64 {
+    let left = file.volume().quota_room(attrs.uid, attrs.gid).and_then(|room| room.bytes);
+    let room = |stat: FsStat| stat.bytes_available.min(left.unwrap_or(u64::MAX));
+    file.volume().stat().map_or(0, |stat| room(stat) / DELEGATIONS_MAX as u64)
 }
 
 fn end(states: &mut StateTable, file: &File, stateid: &Stateid) -> Result<(), Status> {

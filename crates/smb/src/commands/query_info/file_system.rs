@@ -1,6 +1,7 @@
 //! QUERY_INFO of a file system (MS-FSA §2.1.5.13).
 
 use super::info::Info;
+use super::quota;
 use crate::limits::IO_BYTES_MAX;
 use crate::metadata::file_info::FileInfo;
 use crate::metadata::names::Naming;
@@ -14,8 +15,9 @@ use smb_wire::classes::file_system::{
     SizeInformation, VolumeInformation,
 };
 use smb_wire::posix::FileSystemPosixInformation;
+use smb_wire::quota::QuotaControlFlags;
 use smb_wire::{Guid, NtStatus, Utf16};
-use vfs::{Blocking, ExtraAttrs, FsStat, Volume, Wait};
+use vfs::{Blocking, ExtraAttrs, FsStat, QuotaKind, QuotaTarget, Quotas, Volume, Wait};
 
 const SECTOR_BYTES: u32 = 512;
 const SECTORS_PER_UNIT: u32 = 8;
@@ -71,12 +73,7 @@ pub(super) fn query(cx: &RequestContext<'_, '_>, open: &Open, class: u8) -> Resu
             };
             Info::with_name(&attribute, ATTRIBUTE_FIXED)
         }
-        // Quotas belong to volumes, not to users.
-        FileSystemClass::CONTROL => Info::fixed(&ControlInformation {
-            default_quota_threshold: -1,
-            default_quota_limit: -1,
-            ..ControlInformation::default()
-        }),
+        FileSystemClass::CONTROL => Info::fixed(&control(volume)),
         FileSystemClass::SECTOR_SIZE => Info::fixed(&SectorSizeInformation {
             logical_bytes_per_sector: SECTOR_BYTES,
             physical_bytes_per_sector_for_atomicity: PHYSICAL_SECTOR_BYTES,
@@ -95,6 +92,21 @@ pub(super) fn query(cx: &RequestContext<'_, '_>, open: &Open, class: u8) -> Resu
         FileSystemClass::POSIX if open.naming == Naming::Posix => Info::fixed(&posix(cx, open)?),
         _ => return Err(NtStatus::INVALID_INFO_CLASS.into()),
     })
+}
+
+/// The limits of users without a rule of their own.
+fn control(volume: &Volume) -> ControlInformation {
+    let rules = volume.ruling_quotas().map(Quotas::rules);
+    let default = QuotaTarget { kind: QuotaKind::User, id: None };
+    let limits = rules.iter().flatten().find(|rule| rule.target == default).map(|rule| rule.limits);
+    let limits = limits.unwrap_or_default();
+    let is_ruled = QuotaControlFlags::TRACK | QuotaControlFlags::ENFORCE;
+    ControlInformation {
+        default_quota_threshold: quota::limit(limits.soft_bytes),
+        default_quota_limit: quota::limit(limits.bytes),
+        file_system_control_flags: rules.map_or(QuotaControlFlags::empty(), |_| is_ruled),
+        ..ControlInformation::default()
+    }
 }
 
 fn posix(cx: &RequestContext<'_, '_>, open: &Open) -> Result<FileSystemPosixInformation, CommandError> {
@@ -134,6 +146,7 @@ fn attributes(volume: &Volume, is_read_only: bool) -> FileSystemAttributes {
         (clones, FileSystemAttributes::SUPPORTS_BLOCK_REFCOUNTING),
         (volume.capabilities().xattrs.is_some(), FileSystemAttributes::SUPPORTS_EXTENDED_ATTRIBUTES),
         (is_read_only, FileSystemAttributes::READ_ONLY_VOLUME),
+        (volume.ruling_quotas().is_some(), FileSystemAttributes::VOLUME_QUOTAS),
     ];
     some.into_iter().filter(|(has, _)| *has).fold(always, |all, (_, attribute)| all | attribute)
 }
@@ -145,11 +158,21 @@ fn trim(volume: &Volume) -> SectorSizeFlags {
     }
 }
 
+/// State of the volume as its caller may use it: the total and the available space are at most those of the caller's
+/// quotas, the free space is the volume's.
 fn stat(cx: &RequestContext<'_, '_>, open: &Open) -> Result<FsStat, CommandError> {
-    match cx.message.blocking {
-        Blocking::Never => Err(CommandError::Wait(Wait::Storage)),
-        Blocking::Allowed => Ok(open.file.volume().stat()?),
+    if cx.message.blocking == Blocking::Never {
+        return Err(CommandError::Wait(Wait::Storage));
     }
+    let (volume, caller) = (open.file.volume(), &open.disk.caller);
+    let stat = volume.stat()?;
+    let room = volume.quota_room(caller.uid, caller.gid).unwrap_or_default();
+    Ok(FsStat {
+        bytes_total: stat.bytes_total.min(room.bytes_max.unwrap_or(u64::MAX)),
+        bytes_available: stat.bytes_available.min(room.bytes.unwrap_or(u64::MAX)),
+        files_available: stat.files_available.min(room.files.unwrap_or(u64::MAX)),
+        ..stat
+    })
 }
 
 fn utf16_bytes(text: &str) -> Vec<u8> {

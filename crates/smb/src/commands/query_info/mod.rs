@@ -3,6 +3,7 @@
 mod file;
 mod file_system;
 mod info;
+mod quota;
 mod security;
 mod streams;
 
@@ -55,8 +56,7 @@ fn of_file(
         InfoType::FILE => file::query(cx, open, args),
         InfoType::FILESYSTEM => file_system::query(cx, open, args.file_info_class),
         InfoType::SECURITY => security::query(cx, open, args.additional_information),
-        // User quotas are not supported (MS-SMB2 §3.3.5.20.4).
-        InfoType::QUOTA => Err(NtStatus::NOT_SUPPORTED.into()),
+        InfoType::QUOTA => quota::query(cx, open, args),
         _ => Err(NtStatus::INVALID_PARAMETER.into()),
     }
 }

@@ -68,6 +68,8 @@ pub(crate) struct Cursors {
     directory: Mutex<DirectoryCursor>,
     /// `Open.NextEaEntry`.
     pub(crate) next_ea_entry: AtomicU64,
+    /// `Open.NextQuotaEntry`: the lowest uid of the next list of quotas.
+    pub(crate) next_quota: AtomicU64,
     /// The watch of the directory, once a request has begun it.
     watch: OnceLock<Arc<DirectoryWatch>>,
 }
