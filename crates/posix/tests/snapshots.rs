@@ -481,12 +481,96 @@ fn snapshot_survives_power_cut() {
     }
 }
 
+/// After each verb the state of the disk at its answer.
+#[test]
+fn verbs_survive_power_cut() {
+    const CLONE: VolumeId = VolumeId(0xc1);
+    let Some(tree) = Tree::new(Ground::Btrfs) else { return };
+    let after_cut = |check: &dyn Fn(&Arc<Volumes>)| {
+        let copied = Tree::copy_of(&tree);
+        let volumes = open(&copied.path);
+        check(&volumes);
+        assert!(volumes.wait_for_trash(WAIT_MAX));
+        assert_eq!(names_in(&copied.path.join("trash")), [""; 0]);
+    };
+    prepare(&tree.path);
+    let volumes = open(&tree.path);
+    volumes.revert(ID, ViewId(1)).unwrap();
+    after_cut(&|volumes| {
+        let volume = opened(volumes);
+        assert_eq!(contents(&volume, "file"), Ok(b"one".to_vec()));
+        assert_eq!(of(&volume).list(), Ok([1, 2].map(ViewId).to_vec()));
+        assert_eq!(volumes.usage(ID).unwrap().files, 2);
+    });
+    volumes.clone_volume(ID, ViewId(2), CLONE, &root(), CAPACITY).unwrap();
+    after_cut(&|volumes| {
+        let clone = volumes.open(CLONE).unwrap();
+        assert!(volumes.wait_for_counts(WAIT_MAX));
+        assert_eq!(contents(&clone, "file"), Ok(b"two".to_vec()));
+        assert_eq!(clone.stat().unwrap().bytes_total, CAPACITY.bytes);
+    });
+    let volume = opened(&volumes);
+    delete(&volume, 1);
+    after_cut(&|volumes| assert_eq!(of(&opened(volumes)).list(), Ok(vec![ViewId(2)])));
+    drop(volume);
+    volumes.remove(ID).unwrap();
+    after_cut(&|volumes| {
+        assert_eq!(volumes.list(), Ok(vec![CLONE]));
+        assert_eq!(volumes.revert(ID, ViewId(2)), Err(FsError::NotFound));
+        let clone = volumes.open(CLONE).unwrap();
+        assert_eq!(contents(&clone, "file"), Ok(b"two".to_vec()));
+    });
+}
+
+/// A deletion file by file that was ended early, or by the end of the process, is completed after a start.
+#[test]
+fn half_deleted_snapshot_goes_after_start() {
+    let Some(tree) = Tree::new(Ground::Btrfs) else { return };
+    tree.give_to(NOBODY);
+    run_again(&tree, "half", &AS_NOBODY);
+}
+
+fn delete_half(data: &Path) {
+    const FILES: usize = 500;
+    let volumes = open(data);
+    let volume = opened(&volumes);
+    for number in 0..FILES {
+        file(&volume, &format!("file-{number}"), b"contents");
+    }
+    of(&volume).create(ViewId(1)).unwrap();
+    of(&volume).create(ViewId(2)).unwrap();
+    let mut reported = Vec::new();
+    let done = of(&volume).delete(ViewId(1), &mut |progress| {
+        reported.push(progress.done);
+        if reported.len() == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    assert!(done == Ok(false) && reported[0] < reported[1], "{done:?} {reported:?}");
+    let half = snapshots_path(data).join("0000000000000001.deleted");
+    let left = names_in(&half).len();
+    assert!(left > 0 && left < FILES, "{left}");
+    drop((volume, volumes));
+    let volumes = open(data);
+    assert!(volumes.wait_for_trash(WAIT_MAX));
+    assert_eq!(
+        (names_in(&data.join("trash")), names_in(&snapshots_path(data))),
+        (vec![], vec![SNAPSHOT[1].to_owned()])
+    );
+    let volume = opened(&volumes);
+    assert_eq!(of(&volume).list(), Ok(vec![ViewId(2)]));
+    let second = of(&volume).open(ViewId(2)).unwrap();
+    assert_eq!(contents(&second, "file-499"), Ok(b"contents".to_vec()));
+    assert_eq!(contents(&volume, "file-0"), Ok(b"contents".to_vec()));
+}
+
 #[test]
 #[ignore = "run by other tests in a process of its own"]
 fn inner() {
     let data = std::env::var_os(DIR).expect("started by another test");
     let data = Path::new(&data);
     let mode = std::env::var(MODE).expect("a mode");
+    if mode == "half" {
+        return delete_half(data);
+    }
     let Some((what, call)) = mode.split_once(' ') else {
         return run_suite(
             data,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use vfs::{Backend, Time};
+use vfs::{Backend, Time, ViewId};
 use vfs_testing::MemFs;
 use vfs_testing::conformance::{AclKind, Fixture, oracle, run};
 
@@ -38,5 +38,15 @@ fn memfs_conforms() {
 fn memfs_agrees_with_the_model_for_long() {
     for seed in 100..120 {
         oracle::soak(&fixture(), seed, 3000).unwrap_or_else(|failure| panic!("{failure}"));
+    }
+}
+
+#[test]
+fn memfs_snapshots_agree_with_the_model_for_long() {
+    for seed in 100..105 {
+        let fixture = fixture();
+        let (snapshots, mut last) = (fixture.backend.snapshots().unwrap(), ViewId::LIVE);
+        oracle::soak_with_snapshots(&fixture, snapshots, seed, 2000, &mut last)
+            .unwrap_or_else(|failure| panic!("{failure}"));
     }
 }

@@ -2,7 +2,7 @@
 
 mod state;
 
-use super::expect::{attrs, contents, eq, holds, refused};
+use super::expect::{attrs, contents, eq, holds, names, refused};
 use super::oracle;
 use super::rig::{AclKind, Failure, Fixture, Lack, Outcome, family, name};
 use crate::UncheckedNode;
@@ -11,8 +11,8 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vfs::backend::KEEP_SET_ID;
 use vfs::{
-    Blocking, Device, FsError, FsResult, NewInode, NodeRef, PosixAcl, SetAttrs, SetTime, SetXattr, Snapshots,
-    Span, Special, Time, ViewId, XattrName,
+    Attrs, Blocking, Device, FsError, FsResult, Name, NewInode, NodeRef, PosixAcl, SetAttrs, SetTime,
+    SetXattr, Snapshots, Span, Special, Time, ViewId, XattrName,
 };
 
 family!("snapshots":
@@ -400,7 +400,8 @@ fn they_survive_a_restart(fixture: &Fixture) -> Outcome {
     same("a new one", &in_snapshot(again, ViewId(8), &dir)?, &after)
 }
 
-/// Writers that always fill a whole file with one byte: no snapshot has a file of two.
+/// Writers that always fill a whole file with one byte: no snapshot has a file of two. New directories have all their
+/// attributes, and a file that is renamed has one name.
 fn a_change_under_way_is_in_it_whole_or_not_at_all(fixture: &Fixture) -> Outcome {
     const BYTES: usize = 1 << 20;
     let Some(snapshots) = of(fixture) else { return Ok(()) };
@@ -411,6 +412,7 @@ fn a_change_under_way_is_in_it_whole_or_not_at_all(fixture: &Fixture) -> Outcome
         file.write(0, &vec![1; BYTES], KEEP_SET_ID)?;
         files.push(file);
     }
+    dir.create_unchecked(name("left"), &fixture.new_inode())?;
     let ended = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for file in &files {
@@ -425,9 +427,34 @@ fn a_change_under_way_is_in_it_whole_or_not_at_all(fixture: &Fixture) -> Outcome
                 }
             });
         }
+        let (ended, dir) = (&ended, &dir);
+        let new_dir = NewInode { mode: 0o2750, ..fixture.new_dir() };
+        scope.spawn(move || {
+            for number in 0.. {
+                let text = format!("dir-{number}");
+                let other = if number % 2 == 0 { ["left", "right"] } else { ["right", "left"] };
+                if ended.load(Ordering::Relaxed)
+                    || dir.make_dir_unchecked(name(&text), &new_dir).is_err()
+                    || dir.rename_unchecked(name(other[0]), dir, name(other[1])).is_err()
+                {
+                    return;
+                }
+            }
+        });
         let outcome = (1..=12).try_for_each(|number| {
             snapshots.create(ViewId(number))?;
             let snapshot = snapshots.open(ViewId(number))?;
+            let top = snapshot.node(&dir.key(), Blocking::Allowed)?;
+            let mut moving = 0;
+            for text in names(&top)? {
+                let Attrs { mode, uid, gid, .. } =
+                    top.lookup(Name::new(&text).map_err(|_| FsError::Invalid)?, Blocking::Allowed)?.attrs;
+                if text.starts_with(b"dir-") {
+                    eq("a new directory", (mode, uid, gid), (new_dir.mode, new_dir.uid, new_dir.gid))?;
+                }
+                moving += u32::from(text == b"left" || text == b"right");
+            }
+            eq("names of a file that is renamed", moving, 1)?;
             files.iter().try_for_each(|file| {
                 let seen = contents(&snapshot.node(&file.key(), Blocking::Allowed)?)?;
                 let first = seen.first().copied();
