@@ -73,11 +73,8 @@ fn round(volume: &Arc<dyn Backend>, files: &[NodeRef], dir: &NodeRef, act: impl 
     [writes, creates]
 }
 
-#[test]
-#[ignore = "measures"]
-fn snapshot_beside_writers() {
-    let Some(tree) = Tree::new(Ground::Btrfs) else { return };
-    let volumes = Volumes::open(&tree.path, Options::default()).expect("volumes");
+/// A volume with 100,000 files.
+fn large_volume(volumes: &Volumes) -> Arc<dyn Backend> {
     let own = new_inode(0o755);
     let root = Root { mode: own.mode, uid: own.uid, gid: own.gid };
     volumes.make(VolumeId(1), &root, Capacity { bytes: 1 << 40, files: 1 << 20 }).expect("a volume");
@@ -89,6 +86,16 @@ fn snapshot_beside_writers() {
             sub.create_unchecked(name(&format!("f{file}")), &new_inode(0o644)).expect("a file");
         }
     }
+    volume
+}
+
+#[test]
+#[ignore = "measures"]
+fn snapshot_beside_writers() {
+    let Some(tree) = Tree::new(Ground::Btrfs) else { return };
+    let volumes = Volumes::open(&tree.path, Options::default()).expect("volumes");
+    let volume = large_volume(&volumes);
+    let dir = volume.root();
     let files: Vec<_> = ["one", "two", "three"]
         .map(|text| dir.create_unchecked(name(text), &new_inode(0o644)).expect("a file").found.node)
         .into();
@@ -128,4 +135,27 @@ fn snapshot_beside_writers() {
             }
         }
     }
+}
+
+#[test]
+#[ignore = "measures"]
+fn many_snapshots_of_idle_volume() {
+    let Some(tree) = Tree::new(Ground::Btrfs) else { return };
+    let volumes = Volumes::open(&tree.path, Options::default()).expect("volumes");
+    let volume = large_volume(&volumes);
+    volume.sync().expect("a flush");
+    let snapshots = volume.snapshots().expect("snapshots");
+    let mut took = Vec::new();
+    for view in 1..=255 {
+        let begun = Instant::now();
+        snapshots.create(ViewId(view)).expect("a snapshot");
+        took.push(begun.elapsed().as_micros());
+    }
+    let mean = |took: &[u128]| took.iter().sum::<u128>() / took.len() as u128;
+    eprintln!("first {}, first ten {}, last ten {} us", took[0], mean(&took[..10]), mean(&took[245..]));
+    let begun = Instant::now();
+    for view in 1..=255 {
+        snapshots.delete(ViewId(view), &mut |_| std::ops::ControlFlow::Continue(())).expect("a deletion");
+    }
+    eprintln!("deleted all in {} ms", begun.elapsed().as_millis());
 }
