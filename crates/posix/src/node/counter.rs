@@ -9,49 +9,64 @@
 //!
 //! The counter of an idle file may rise with that of another file that shares its floor.
 //!
+//! A revert gives files their earlier change times back. Clients take a lower counter for an old answer, so a revert
+//! raises the *base* of the volume, which all counters contain: an extended attribute of the root.
+//! docs/formats/data-directory.md draws its bytes.
+//!
 //! The offset is read *before* the state. So attributes may come with the counter of an earlier state, which costs a
 //! client one more request, but never with that of a later one.
 
 use crate::error::refused;
-use rustix::fs::{AtFlags, Stat, StatxAttributes, StatxFlags, fstat, statx};
+use rustix::fs::{
+    AtFlags, Stat, StatxAttributes, StatxFlags, XattrFlags, fgetxattr, fsetxattr, fstat, statx,
+};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Deref;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 use vfs::{FileKey, FsResult, Time};
 
 /// Largest offset of the files whose keys collide. A new node starts from it.
 static FLOORS: [AtomicU64; COUNT] = [const { AtomicU64::new(0) }; COUNT];
 const COUNT: usize = 4096;
+/// More than any offset of a counter: the nanoseconds of a day.
+const RAISED_MAX: u64 = 86_400_000_000_000;
+
+/// The base of all counters of a volume, by its class.
+const BASE: [&str; 2] = ["user.plimsoll.counter", "trusted.plimsoll.counter"];
 
 /// Offset of a file's counter from its change time, in nanoseconds. It only rises.
 pub(crate) struct CounterOffset {
+    base: u64,
     offset: AtomicU64,
     floor: &'static AtomicU64,
 }
 
 impl CounterOffset {
-    pub(crate) fn new(key: &FileKey) -> Self {
+    pub(crate) fn new(key: &FileKey, base: u64) -> Self {
         let floor = floor(key);
-        Self { offset: AtomicU64::new(floor.load(Ordering::SeqCst)), floor }
+        Self { base, offset: AtomicU64::new(floor.load(Ordering::SeqCst)), floor }
     }
 
     /// The offset of a file that nobody changes: its counter is its change time.
     pub(crate) fn fixed() -> Self {
         static FLOOR: AtomicU64 = AtomicU64::new(0);
-        Self { offset: AtomicU64::new(0), floor: &FLOOR }
+        Self { base: 0, offset: AtomicU64::new(0), floor: &FLOOR }
     }
 
     pub(crate) fn load(&self) -> u64 {
-        self.offset.load(Ordering::SeqCst)
+        self.base.wrapping_add(self.offset.load(Ordering::SeqCst))
     }
 
     /// The counter of a file that has changed since `before` and has the change time `changed` now.
     pub(crate) fn raise_above(&self, before: u64, changed: Time) -> u64 {
-        let needed = before.saturating_add(1).saturating_sub(nanos(changed));
+        let unraised = nanos(changed).wrapping_add(self.base);
+        // A counter that wraps around is still later than the one before.
+        let needed = before.wrapping_add(1).wrapping_sub(unraised).cast_signed().max(0).cast_unsigned();
         let offset = self.offset.fetch_max(needed, Ordering::SeqCst).max(needed);
         self.floor.fetch_max(offset, Ordering::SeqCst);
-        nanos(changed).saturating_add(offset)
+        unraised.wrapping_add(offset)
     }
 
     pub(crate) fn advance(&self) {
@@ -103,7 +118,7 @@ impl VersionedStat {
 
     #[inline]
     pub(crate) fn change(&self, changed: Time) -> u64 {
-        nanos(changed).saturating_add(self.offset)
+        nanos(changed).wrapping_add(self.offset)
     }
 }
 
@@ -112,6 +127,23 @@ impl Deref for VersionedStat {
     fn deref(&self) -> &Stat {
         &self.stat
     }
+}
+
+/// The base of the volume with the root `root`; 0 without one.
+pub(crate) fn base(root: BorrowedFd<'_>, is_trusted: bool) -> u64 {
+    let mut value = [0; size_of::<u64>()];
+    let read = fgetxattr(root, BASE[usize::from(is_trusted)], &mut value[..]);
+    if read == Ok(value.len()) { u64::from_be_bytes(value) } else { 0 }
+}
+
+/// Gives the root `copy` of a snapshot a base with which all its files have later counters than those of the live volume
+/// `live`: their change times are no earlier than the birth of the volume.
+pub(crate) fn raise_base(copy: BorrowedFd<'_>, live: BorrowedFd<'_>, is_trusted: bool) -> FsResult<()> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+    let age = now.saturating_sub(birth_time(live, b"").map_or(0, nanos));
+    let value = base(live, is_trusted).wrapping_add(age).wrapping_add(RAISED_MAX).to_be_bytes();
+    fsetxattr(copy, BASE[usize::from(is_trusted)], &value, XattrFlags::empty()).map_err(refused)
 }
 
 /// The birth time of `name` in the directory `file`, or of `file` itself if the name is empty.
@@ -137,7 +169,7 @@ mod tests {
     fn change_counter_rises_when_clock_jumps() {
         let time = |nanos| Time { seconds: 0, nanos };
         let key = FileKey::new(b"a file whose clock jumps").unwrap();
-        let offset = CounterOffset::new(&key);
+        let offset = CounterOffset::new(&key, 0);
         let mut last = 100 + offset.load();
         for changed in [100, 100, 104, 102, 103, 90, 200, 200] {
             let now = offset.raise_above(last, time(changed));
@@ -146,7 +178,22 @@ mod tests {
             last = now;
         }
         offset.advance();
-        assert_eq!(CounterOffset::new(&key).load(), offset.load(), "a new node goes on");
+        assert_eq!(CounterOffset::new(&key, 0).load(), offset.load(), "a new node goes on");
         assert_eq!(offset_of(&key), offset.load());
+    }
+
+    #[test]
+    fn change_counter_rises_past_largest_number() {
+        let key = FileKey::new(b"a file of a volume with a high base").unwrap();
+        let offset = CounterOffset::new(&key, u64::MAX - 150);
+        let time = |nanos| Time { seconds: 0, nanos };
+        let mut last = 100u64.wrapping_add(offset.load());
+        for changed in [100, 140, 130, 170, 170] {
+            let now = offset.raise_above(last, time(changed));
+            assert!(now.wrapping_sub(last).cast_signed() > 0, "{now} after {last} at {changed}");
+            assert!(now.wrapping_sub(last) < 100, "{now} after {last} at {changed}");
+            assert_eq!(now, u64::from(changed).wrapping_add(offset.load()), "what a look tells");
+            last = now;
+        }
     }
 }

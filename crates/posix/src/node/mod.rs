@@ -133,8 +133,11 @@ impl Node {
         stat: &Stat,
     ) -> FsResult<Self> {
         let kind = attr::file_type(stat)?;
-        let counter_offset =
-            if mount.is_snapshot { CounterOffset::fixed() } else { CounterOffset::new(&key) };
+        let counter_offset = if mount.is_snapshot {
+            CounterOffset::fixed()
+        } else {
+            CounterOffset::new(&key, mount.counter_base)
+        };
         Ok(Self {
             mount,
             key,

@@ -5,7 +5,8 @@ use super::tree::{entries, make_private, open_dir};
 use super::{Volumes, id_of, name};
 use crate::capacity::usage_file::{UsageFile, UsageRecord};
 use crate::error::refused;
-use crate::fs_type::is_subvolume;
+use crate::fs_type::{can_set_trusted_xattrs, is_subvolume};
+use crate::node::counter::raise_base;
 use crate::sys;
 use rustix::fs::{Mode, RenameFlags, fsync, mkdirat, renameat_with};
 use rustix::io::Errno;
@@ -87,6 +88,11 @@ impl Volumes {
         self.discard(&dir, &staged)?;
         self.require_count(id)?;
         sys::make_snapshot(dir.as_fd(), staged.as_bytes(), snapshot.as_fd(), false).map_err(refused)?;
+        let (copy, live) = (open_dir(dir.as_fd(), &*staged).map_err(refused)?, self.dir(id)?);
+        raise_base(copy.as_fd(), live.as_fd(), can_set_trusted_xattrs(&live))?;
+        fsync(&copy).map_err(refused)?;
+        // An open file of a subvolume would hold its space.
+        drop((copy, live));
         renameat_with(&self.volumes, name(id), &dir, &staged, RenameFlags::EXCHANGE)
             .and_then(|()| fsync(&self.volumes))
             .and_then(|()| fsync(&dir))

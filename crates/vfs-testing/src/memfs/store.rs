@@ -653,10 +653,14 @@ impl Store {
         copy
     }
 
-    /// Returns the files of a snapshot as live ones, with the numbers of new files above those of `live`.
+    /// Returns the files of a snapshot as live ones, with the numbers of new files and of all changes above those of
+    /// `live`.
     pub(super) fn thawed(&self, live: &Self) -> Self {
         let mut copy = self.clone();
-        copy.inodes.values_mut().for_each(|inode| inode.is_frozen = false);
+        for inode in copy.inodes.values_mut() {
+            inode.is_frozen = false;
+            inode.attrs.change = self.counter.fetch_add(1, Ordering::Relaxed);
+        }
         copy.sync_all();
         let next_id = self.next_id.max(live.next_id);
         Self { options: live.options, next_id, ..copy }

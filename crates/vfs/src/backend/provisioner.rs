@@ -120,8 +120,8 @@ pub trait Provisioner: Send + Sync {
 
     fn list(&self) -> FsResult<Vec<VolumeId>>;
 
-    /// Replaces the live files of a volume with those of a snapshot, durably. File keys stay valid, the capacity and all
-    /// snapshots stay. [`FsError::Locked`] while the volume is open, [`FsError::NotFound`] without volume or snapshot.
+    /// Replaces the live files of a volume with those of a snapshot, durably. File keys stay valid, change numbers rise,
+    /// the capacity and all snapshots stay. [`FsError::Locked`] while the volume is open, [`FsError::NotFound`] without volume or snapshot.
     fn revert(&self, _id: VolumeId, _view: ViewId) -> FsResult<()> {
         Err(FsError::NotSupported)
     }

@@ -68,6 +68,8 @@ impl XattrName<'static> {
     pub const ACL: Self = Self(b"plimsoll.acl");
     /// Owner, group and mode, where a storage that runs as an ordinary user records them itself.
     pub const OWNER: Self = Self(b"plimsoll.owner");
+    /// The base of all change numbers of a volume, at its root, where a storage records it.
+    pub const COUNTER: Self = Self(b"plimsoll.counter");
 }
 
 impl fmt::Debug for XattrName<'_> {

@@ -97,6 +97,8 @@ pub(crate) struct Mount {
     pub(crate) no_cachestat: AtomicBool,
     /// A read-only snapshot of a volume.
     pub(crate) is_snapshot: bool,
+    /// Part of all change counters.
+    pub(crate) counter_base: u64,
     /// The tree was removed: no file is found any more.
     is_removed: AtomicBool,
     /// Locked shared by each change, and exclusively while a snapshot of the tree is made.
@@ -139,10 +141,13 @@ impl Mount {
         let opens = |(handle, _): &(Handle, i32)| sys::open_by_handle(root.as_fd(), handle, path).is_ok();
         let by_handle = key_source != KeySource::Inode && made.as_ref().is_some_and(opens);
         let mount_id = made.map_or(0, |(_, mount_id)| mount_id);
+        let trusted_xattrs = can_set_trusted_xattrs(&root);
+        let has_base = kind == TreeKind::Subvolume;
         Ok(Self {
             root_id: (stat.st_dev, stat.st_ino),
             xattrs: supports_xattrs(&root),
-            trusted_xattrs: can_set_trusted_xattrs(&root),
+            trusted_xattrs,
+            counter_base: if has_base { counter::base(root.as_fd(), trusted_xattrs) } else { 0 },
             acls: supports_acls(&root),
             has_fine_change_times: has_fine_change_times(&root),
             root,
@@ -296,7 +301,7 @@ impl Mount {
         }
         self.table
             .with_node(key, |node| node.counter_offset.load())
-            .unwrap_or_else(|| counter::offset_of(key))
+            .unwrap_or_else(|| self.counter_base.wrapping_add(counter::offset_of(key)))
     }
 
     /// The attributes of a file with this state, without the birth time. `name` is the file's name in the directory
@@ -384,8 +389,7 @@ impl Mount {
     }
 
     fn adopt_as(self: &Arc<Self>, fd: OwnedFd, key: FileKey) -> FsResult<(Arc<Node>, VersionedStat)> {
-        let offset = if self.is_snapshot { 0 } else { counter::offset_of(&key) };
-        let stat = VersionedStat::read(fd.as_fd(), offset)?;
+        let stat = VersionedStat::read(fd.as_fd(), self.counter_offset(&key))?;
         if !self.contains(&stat) || stat.st_nlink == 0 || self.is_retained(fd.as_fd(), &key)? {
             return Err(FsError::Stale);
         }

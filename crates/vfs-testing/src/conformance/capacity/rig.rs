@@ -189,7 +189,7 @@ fn xattrs(node: &NodeRef) -> Outcome<u64> {
         let value = carried.get(XattrName::new(&name).map_err(|_| FsError::Invalid)?)?;
         charge.add(name.len(), value.len());
     }
-    for own in [XattrName::EXTRA_ATTRS, XattrName::ACL, XattrName::OWNER] {
+    for own in [XattrName::EXTRA_ATTRS, XattrName::ACL, XattrName::OWNER, XattrName::COUNTER] {
         if let Ok(value) = carried.get(own) {
             charge.add(own.bytes().len(), value.len());
         }

@@ -13,6 +13,7 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "snapshots/an_open_volume_is_not_reverted", run: an_open_volume_is_not_reverted },
     Case { name: "snapshots/what_is_not_there_is_not_found", run: what_is_not_there_is_not_found },
     Case { name: "snapshots/new_files_after_a_revert_are_new", run: new_files_after_a_revert_are_new },
+    Case { name: "snapshots/change_numbers_rise_over_reverts", run: change_numbers_rise_over_reverts },
     Case { name: "snapshots/a_clone_is_a_volume_of_its_own", run: a_clone_is_a_volume_of_its_own },
     Case { name: "snapshots/a_clone_outlives_its_source", run: a_clone_outlives_its_source },
     Case { name: "snapshots/they_go_with_their_volume", run: they_go_with_their_volume },
@@ -143,6 +144,41 @@ fn new_files_after_a_revert_are_new(fixture: Fixture) -> Outcome {
         }
         for key in &known[1..known.len() - 5] {
             refused("a file before the revert", volume.node(key, Blocking::Allowed), &[FsError::Stale])?;
+        }
+    }
+    Ok(())
+}
+
+/// A client takes attributes with a lower number for an old answer.
+fn change_numbers_rise_over_reverts(fixture: Fixture) -> Outcome {
+    let mut fixture = fixture;
+    let Some([key, _]) = volume(&fixture)? else { return Ok(()) };
+    let mut last = [0, 0];
+    for view in [1, 2, 1, 1, 2] {
+        let volume = fixture.provisioner.open(ID)?;
+        fixture.counted()?;
+        let file = volume.node(&key, Blocking::Allowed)?;
+        for _ in 0..3 {
+            file.write(0, b"other", KEEP_SET_ID)?;
+            let made = fixture.file(&volume.root(), "made")?;
+            drop(made);
+            volume.root().remove(name("made"), &|_| Ok(()))?;
+            for (last, node) in last.iter_mut().zip([&file, &volume.root()]) {
+                let now = attrs(node)?.change;
+                holds(format!("{now} is above {last}"), now > *last)?;
+                *last = now;
+            }
+        }
+        drop(file);
+        fixture = fixture.after(volume, End::Orderly);
+        fixture.provisioner.revert(ID, ViewId(view))?;
+        let volume = fixture.provisioner.open(ID)?;
+        let file = volume.root().lookup(name("old"), Blocking::Allowed)?;
+        eq("the number of a lookup", file.attrs.change, attrs(&file.node)?.change)?;
+        for (last, node) in last.iter_mut().zip([&file.node, &volume.root()]) {
+            let now = attrs(node)?.change;
+            holds(format!("{now} after a revert is above {last}"), now > *last)?;
+            *last = now;
         }
     }
     Ok(())
