@@ -33,3 +33,5 @@ pub const PASSWORD_UNITS_MAX: usize = 256;
 pub const WINDOWS_NAMES_MAX: usize = 16;
 /// Characters of a snapshot's description.
 pub const DESCRIPTION_CHARS_MAX: usize = 2_048;
+/// Snapshots of a volume.
+pub const SNAPSHOTS_MAX: u32 = 255;

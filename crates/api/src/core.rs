@@ -63,7 +63,7 @@ macro_rules! versioned {
     )*};
 }
 
-versioned! { Pool Volume User Group }
+versioned! { Pool Volume Policy User Group }
 
 impl Versioned for control::Snapshot {
     const KIND: Kind = Kind::Snapshot;

@@ -38,6 +38,7 @@ pub(crate) fn problem_of(error: Error) -> Problem {
         Error::Version { .. } => return Problem::stale(error.to_string()),
         Error::Busy { .. } => (StatusCode::CONFLICT, "busy", "Clients use the volume"),
         Error::InUse { .. } => (StatusCode::CONFLICT, "in-use", "The pool contains volumes"),
+        Error::PolicyInUse { .. } => (StatusCode::CONFLICT, "policy-in-use", "Volumes have the policy"),
         Error::Changing { .. } => (StatusCode::CONFLICT, "changing", "Another change is not finished"),
         Error::NoSnapshots { .. } => {
             (StatusCode::UNPROCESSABLE_ENTITY, "no-snapshots", "The storage has no snapshots")

@@ -59,6 +59,11 @@ pub enum Error {
         pool: String,
         volumes: u64,
     },
+    /// There are volumes with the policy.
+    PolicyInUse {
+        policy: String,
+        volumes: usize,
+    },
     /// Another change of the object is unfinished.
     Changing {
         volume: String,
@@ -156,6 +161,11 @@ impl Error {
                 "the snapshot {snapshot} is in the state {state}; allowed: ready (\"plimsoll operation list\" shows its \
                  last change)"
             ),
+            Self::PolicyInUse { policy, volumes } => write!(
+                f,
+                "the policy {policy} is that of {volumes} volume{}: give them another one or none first",
+                if *volumes == 1 { "" } else { "s" }
+            ),
             _ => Ok(()),
         }
     }
@@ -204,7 +214,8 @@ impl fmt::Display for Error {
             Self::NoSnapshots { .. }
             | Self::HasSnapshots { .. }
             | Self::Locked { .. }
-            | Self::SnapshotState { .. } => self.of_snapshots(f),
+            | Self::SnapshotState { .. }
+            | Self::PolicyInUse { .. } => self.of_snapshots(f),
             Self::NotRunning { operation } => write!(
                 f,
                 "the operation {operation} cannot be cancelled; allowed: an unfinished deletion of a snapshot"

@@ -7,6 +7,7 @@ pub enum Kind {
     Pool,
     Volume,
     Snapshot,
+    Policy,
     User,
     Group,
     Token,
@@ -26,5 +27,5 @@ pub enum State {
     Deleting,
 }
 
-words!(Kind: Pool = "pool", Volume = "volume", Snapshot = "snapshot", User = "user", Group = "group", Token = "token", Operation = "operation");
+words!(Kind: Pool = "pool", Volume = "volume", Snapshot = "snapshot", Policy = "policy", User = "user", Group = "group", Token = "token", Operation = "operation");
 words!(State: Creating = "creating", Ready = "ready", Updating = "updating", Deleting = "deleting");

@@ -25,6 +25,7 @@ mod name;
 mod namespace;
 mod object_locks;
 mod operation;
+mod policy;
 mod pool;
 mod pool_totals;
 mod property_texts;
@@ -32,6 +33,7 @@ mod protocol;
 mod reconcile;
 mod reconcile_snapshots;
 mod rule;
+mod schedule;
 mod seal;
 mod service;
 mod shape;
@@ -57,15 +59,17 @@ pub use kind::{Kind, State};
 pub use levels::{RULES_MAX, default_root};
 pub use limits::{DESCRIPTION_CHARS_MAX, JOB_THREADS, SNAPSHOTS_PER_VOLUME_MAX};
 pub use name::{
-    LABEL_KEY_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX, Labels, NAME_BYTES_MAX, PoolName, ShareName,
-    SnapshotName, TokenName, VolumeName, steers_terminal,
+    LABEL_KEY_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX, Labels, NAME_BYTES_MAX, PolicyName, PoolName,
+    ShareName, SnapshotName, TokenName, VolumeName, steers_terminal,
 };
 pub use operation::{
     Actor, ChangeContext, ChangeResult, OPERATIONS_KEPT, Operation, OperationId, Outcome, Verb,
 };
+pub use policy::{NewPolicy, Policy, PolicyChange};
 pub use pool::{NewPool, Pool, PoolChange};
 pub use protocol::{PROTOCOLS_MAX, Protocols};
 pub use rule::{Access, Client, Clients, ExportRule};
+pub use schedule::{Daily, Hourly, Monthly, Schedules, WeekDay, Weekly, Zone};
 pub use service::{Clock, Dependencies, Entropy, PAGE_MAX, Page, Service, VolumeClients};
 pub use smb::{CREATE_MODE, DIRECTORY_MODE, SMB_SETTINGS, SmbAssignment, SmbSetting, SmbSettings, SmbValue};
 pub use snapshot::{NewSnapshot, Snapshot, SnapshotChange, SnapshotKind, SnapshotState};

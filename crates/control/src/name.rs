@@ -62,6 +62,7 @@ names! {
     VolumeName = "a volume";
     /// The name of a directory below `.snapshot`.
     SnapshotName = "a snapshot";
+    PolicyName = "a policy";
     /// The last part of the path that clients mount: GCNV's share name, ANF's creation token.
     ShareName = "a share";
     TokenName = "a token";

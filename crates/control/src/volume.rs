@@ -2,7 +2,7 @@
 
 use crate::difference::{Difference, listed, option, variant};
 use crate::kind::State;
-use crate::name::{Labels, PoolName, ShareName, VolumeName};
+use crate::name::{Labels, PolicyName, PoolName, ShareName, VolumeName};
 use crate::property_texts as texts;
 use crate::protocol::Protocols;
 use crate::rule::{Access, ExportRule};
@@ -39,6 +39,10 @@ pub struct Volume {
     pub security_style: SecurityStyle,
     /// The access of clients to `.snapshot`.
     pub snapshot_directory: SnapshotDirectory,
+    /// The policy that makes its snapshots.
+    pub policy: Option<PolicyName>,
+    /// The time of the last change of `policy`, in milliseconds since 1970.
+    pub(crate) policy_since_ms: u64,
     /// The first rule that matches decides.
     pub rules: Vec<ExportRule>,
     pub endpoints: Vec<IpAddr>,
@@ -96,6 +100,8 @@ pub struct VolumeChange {
     pub smb: Option<SmbSettings>,
     pub root: Option<Root>,
     pub snapshot_directory: Option<SnapshotDirectory>,
+    /// `Some(None)` removes it; its snapshots stay.
+    pub policy: Option<Option<PolicyName>>,
     /// Replaces all rules.
     pub rules: Option<Vec<ExportRule>>,
     /// Replaces all endpoints.
@@ -200,6 +206,7 @@ impl Volume {
             // Clients may have changed the mode since, so an equal mode is applied again.
             root_due: change.root.is_some(),
             snapshot_directory: new(change.snapshot_directory.as_ref(), &self.snapshot_directory),
+            policy: new(change.policy.as_ref(), &self.policy),
             rules: new(change.rules.as_ref(), &self.rules),
             endpoints: new(change.endpoints.as_ref(), &self.endpoints),
             labels: new(change.labels.as_ref(), &self.labels),
@@ -233,6 +240,10 @@ impl Volume {
         }
         if volume.endpoints != self.endpoints {
             changes.push(format!("endpoints {} → {}", listed(&self.endpoints), listed(&volume.endpoints)));
+        }
+        if volume.policy != self.policy {
+            let words = [self, &volume].map(|one| option(one.policy.as_ref()));
+            changes.push(format!("policy {} → {}", words[0], words[1]));
         }
         let others = [
             ("level", volume.level != self.level),

@@ -70,12 +70,13 @@ pub(super) const EDGES: [Row<'_>; 24] = [
 pub(super) const COMING: [&str; 0] = [];
 /// External crates, each with the only crates that may depend on it. HTTP, SQL, async code, command lines and
 /// system calls that need `unsafe` stay in these crates.
-const HOMES: [(&str, &[&str]); 10] = [
+const HOMES: [(&str, &[&str]); 11] = [
     ("axum", &["api", "http-server"]),
     ("clap", &["plimsoll", "xtask"]),
     ("http-body-util", &["http-server"]),
     ("hyper", &["http-server"]),
     ("hyper-util", &["http-server"]),
+    ("jiff", &["control"]),
     ("libc", &["posix"]),
     ("rusqlite", &["control"]),
     ("tokio", &["http-server", "xtask"]),

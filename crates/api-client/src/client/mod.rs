@@ -1,6 +1,7 @@
 //! A client that sends one request at a time, on the calling thread.
 
 mod certificate;
+mod policies;
 mod snapshots;
 mod socket;
 mod transport;

@@ -9,6 +9,7 @@ mod limits;
 mod nfs;
 mod operation;
 mod page;
+mod policy;
 mod pool;
 mod problem;
 mod rule;
@@ -32,6 +33,9 @@ pub use limits::{Ceilings, Limits, Origin};
 pub use nfs::{MountTarget, MountTargets, Nfs, V3Locks};
 pub use operation::{Operation, Progress};
 pub use page::{Page, PageQuery};
+pub use policy::{
+    DailySchedule, HourlySchedule, MonthlySchedule, NewPolicy, Policy, PolicyPatch, WeekDay, WeeklySchedule,
+};
 pub use pool::{LabelsPatch, NewPool, Pool, PoolPatch};
 pub use problem::{Problem, VersionMismatch};
 pub use rule::{Access, Protection, Rule, Rules, Squash};

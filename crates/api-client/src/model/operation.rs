@@ -13,7 +13,7 @@ pub struct Operation {
     pub actor: String,
     /// `create`, `update` or `delete`.
     pub verb: String,
-    /// The kind of object: `pool`, `volume`, `snapshot`, `user`, `group`, `token`.
+    /// The kind of object: `pool`, `volume`, `snapshot`, `policy`, `user`, `group`, `token`.
     pub kind: String,
     /// The object's name; for a snapshot, its volume's, a slash and its own.
     pub name: String,

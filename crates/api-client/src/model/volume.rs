@@ -81,6 +81,9 @@ pub struct Volume {
     pub security_style: SecurityStyle,
     /// The access of clients to the directories of snapshots.
     pub snapshot_directory: SnapshotDirectory,
+    /// The policy that makes its snapshots.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy: Option<String>,
     /// Export rules; the first rule that matches decides.
     pub rules: Vec<Rule>,
     /// Addresses that serve it in addition to the service's own address.
@@ -209,6 +212,10 @@ pub struct VolumePatch {
     #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "SnapshotDirectory")]
     pub snapshot_directory: Option<SnapshotDirectory>,
+    /// New policy that makes its snapshots; `null` removes it, and its snapshots stay.
+    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>", length(min = 1, max = 255), regex(pattern = NAME))]
+    pub policy: Option<Option<String>>,
     /// New list of rules.
     #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Vec<Rule>", length(max = RULES_MAX))]

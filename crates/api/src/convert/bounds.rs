@@ -3,7 +3,7 @@
 use api_client::model::{
     ACCOUNT_ID_MAX, ACCOUNT_NAME_CHARS_MAX, ANONYMOUS_ID, DESCRIPTION_CHARS_MAX, ENDPOINTS_MAX, ID_MAX,
     LABEL_KEY_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX, PASSWORD_UNITS_MAX, PROTOCOLS_MAX, RULES_MAX,
-    WINDOWS_NAMES_MAX,
+    SNAPSHOTS_MAX, WINDOWS_NAMES_MAX,
 };
 
 const _: () =
@@ -13,6 +13,7 @@ const _: () =
 const _: () = assert!(LABEL_VALUE_BYTES_MAX == control::LABEL_VALUE_BYTES_MAX);
 const _: () = assert!(PROTOCOLS_MAX == control::PROTOCOLS_MAX && RULES_MAX == control::RULES_MAX);
 const _: () = assert!(DESCRIPTION_CHARS_MAX == control::DESCRIPTION_CHARS_MAX);
+const _: () = assert!(SNAPSHOTS_MAX == control::SNAPSHOTS_PER_VOLUME_MAX);
 const _: () = assert!(ENDPOINTS_MAX == control::ENDPOINTS_MAX);
 const _: () = assert!(ACCOUNT_NAME_CHARS_MAX == control::ACCOUNT_NAME_CHARS_MAX);
 const _: () = assert!(ACCOUNT_ID_MAX == control::ACCOUNT_ID_MAX);

@@ -4,6 +4,7 @@
 
 mod bounds;
 mod operation;
+mod policy;
 mod pool;
 mod rule;
 mod settings;

@@ -30,6 +30,7 @@ impl ToBody for control::Volume {
             durability: self.durability.to_body(),
             security_style: self.security_style.to_body(),
             snapshot_directory: self.snapshot_directory.to_body(),
+            policy: self.policy.as_ref().map(ToString::to_string),
             rules: self.rules.iter().map(ToBody::to_body).collect(),
             endpoints: self.endpoints.iter().map(ToString::to_string).collect(),
             labels: self.labels.clone(),
@@ -92,6 +93,11 @@ pub(crate) fn volume_change(patch: &VolumePatch, now: &control::Volume) -> Resul
         smb: patch.smb.as_ref().map(shared).transpose()?,
         root: patch.root.as_ref().map(vfs::Root::from_body).transpose()?,
         snapshot_directory: patch.snapshot_directory.map(ToValue::to_value),
+        policy: patch
+            .policy
+            .as_ref()
+            .map(|name| name.as_ref().map(|name| name.parse()).transpose())
+            .transpose()?,
         rules: patch.rules.as_deref().map(to_rules).transpose()?,
         endpoints: patch.endpoints.as_deref().map(to_endpoints).transpose()?,
         labels: patch.labels.as_ref().map(|labels| relabeled(&now.labels, labels)),

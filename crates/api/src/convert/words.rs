@@ -3,7 +3,7 @@
 use super::{ToBody, ToValue};
 use api_client::model::{
     Access, Durability, Protection, Protocol, Role, SecurityStyle, SnapshotDirectory, SnapshotKind,
-    SnapshotState, Squash, State,
+    SnapshotState, Squash, State, WeekDay,
 };
 
 macro_rules! mirrors {
@@ -40,6 +40,7 @@ mirrors! {
     SnapshotKind for control::SnapshotKind { Manual, Hourly, Daily, Weekly, Monthly, Replication }
     SnapshotState for control::SnapshotState { Creating, Ready, Deleting, Error }
     State for control::State { Creating, Ready, Updating, Deleting }
+    WeekDay for control::WeekDay { Monday, Tuesday, Wednesday, Thursday, Friday, Saturday, Sunday }
     Role for control::Role { Read, Operate, Admin }
 }
 

@@ -19,6 +19,14 @@ pub(super) fn request(operation: &str) -> Option<Value> {
             "rules": [{ "clients": ["10.1.0.0/16"], "access": "read-write", "squash": "root" }],
         }),
         "changeVolume" => json!({ "size_bytes": 2_199_023_255_552_u64, "labels": { "team": "build" } }),
+        "createPolicy" => json!({
+            "name": "nightly",
+            "time_zone": "Europe/Berlin",
+            "hourly": { "keep": 24 },
+            "daily": { "keep": 7, "hour": 1 },
+            "weekly": { "keep": 4, "days": ["saturday"], "hour": 2 },
+        }),
+        "changePolicy" => json!({ "daily": { "keep": 14, "hour": 1 }, "weekly": null }),
         "createSnapshot" => json!({ "name": "before-upgrade", "description": "Version 4 is next." }),
         "changeSnapshot" => json!({ "locked_until": "2099-01-31T00:00:00Z" }),
         "replaceRules" => json!({ "rules": [

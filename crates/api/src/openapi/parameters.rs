@@ -46,6 +46,7 @@ fn name_schema() -> Value {
 fn object(tag: &str) -> &str {
     match tag {
         "rules" | "snapshots" => "volume",
+        "policies" => "policy",
         plural => plural.strip_suffix('s').unwrap_or(plural),
     }
 }

@@ -5,6 +5,7 @@ mod group;
 mod level;
 mod operation;
 mod paging;
+mod policy;
 mod pool;
 mod process;
 mod rule;
@@ -21,6 +22,7 @@ pub(crate) fn all() -> Vec<Endpoint> {
         pool::endpoints(),
         volume::endpoints(),
         snapshot::endpoints(),
+        policy::endpoints(),
         rule::endpoints(),
         user::endpoints(),
         group::endpoints(),

@@ -61,6 +61,8 @@ fn replies_leave_out_what_is_not_there() {
     client.create_volume(&ChangeOptions::none(), &NewVolume::new("v1", "p1", 1 << 40)).unwrap();
     let snapshot = NewSnapshot { name: Some("s1".to_owned()), ..NewSnapshot::default() };
     client.create_snapshot("v1", &snapshot).unwrap();
+    let policy = serde_json::from_str(r#"{"name":"v1","daily":{"keep":1}}"#).unwrap();
+    client.create_policy(&policy).unwrap();
     client.create_user(&NewUser::new("v1", 1000)).unwrap();
     client.create_group(&NewGroup { name: "v1".to_owned(), gid: 1000, members: None }).unwrap();
     let mut asked = 0;
@@ -99,6 +101,7 @@ fn send_example(rig: &Rig, operation: &str) -> u16 {
     let name = match of["tags"][0].as_str().unwrap() {
         "pools" => "engineering",
         "users" => "alice",
+        "policies" => "nightly",
         _ => "tools",
     };
     let path = path.replace("{name}", name).replace("{snapshot}", "before-upgrade");
@@ -118,6 +121,8 @@ fn examples_of_the_description_are_accepted() {
         ("createVolume", 201),
         ("changeVolume", 200),
         ("replaceRules", 200),
+        ("createPolicy", 201),
+        ("changePolicy", 200),
         ("createSnapshot", 201),
         ("changeSnapshot", 200),
         ("createUser", 201),

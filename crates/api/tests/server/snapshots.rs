@@ -2,8 +2,8 @@
 
 use crate::rig::{Rig, refused};
 use api_client::model::{
-    NewPool, NewSnapshot, NewVolume, Operation, SnapshotDirectory, SnapshotPatch, SnapshotState, Timestamp,
-    VolumePatch,
+    NewPolicy, NewPool, NewSnapshot, NewVolume, Operation, PolicyPatch, SnapshotDirectory, SnapshotPatch,
+    SnapshotState, Timestamp, VolumePatch, WeekDay,
 };
 use api_client::{ChangeOptions, Client};
 use envelope::Level;
@@ -143,4 +143,35 @@ fn the_directory_of_snapshots_is_a_setting_of_the_volume() {
     let new = NewVolume { snapshot_directory: listed, ..NewVolume::new("w", "p", TIB) };
     let made = client.create_volume(&ChangeOptions::none(), &new).unwrap().value;
     assert_eq!(made.snapshot_directory, SnapshotDirectory::Listed);
+}
+
+#[test]
+fn policies_are_made_assigned_changed_and_deleted() {
+    let (_rig, client) = start();
+    let none = ChangeOptions::none();
+    let new: NewPolicy = serde_json::from_value(serde_json::json!({
+        "name": "nightly", "time_zone": "europe/berlin", "daily": { "keep": 7, "hour": 1 }, "weekly": { "keep": 4 },
+    }))
+    .unwrap();
+    let made = client.create_policy(&new).unwrap();
+    assert!(made.is_new && made.value.enabled && made.value.time_zone == "Europe/Berlin");
+    assert_eq!(made.value.weekly.as_ref().unwrap().days, [WeekDay::Sunday]);
+    assert!(!client.create_policy(&new).unwrap().is_new);
+    let policy = |name: &str| VolumePatch { policy: Some(Some(name.to_owned())), ..VolumePatch::default() };
+    assert_eq!(refused(client.change_volume(&none, "v", &policy("other"))).0, 404);
+    let volume = client.change_volume(&none, "v", &policy("nightly")).unwrap().value;
+    assert_eq!(volume.policy.as_deref(), Some("nightly"));
+    assert_eq!(client.policy("nightly").unwrap().value.volumes, ["v"]);
+    assert_eq!(refused(client.delete_policy(&none, "nightly")), (409, "policy-in-use".to_owned()));
+    let patch = PolicyPatch { enabled: Some(false), weekly: Some(None), ..PolicyPatch::default() };
+    let changed = client.change_policy(&none, "nightly", &patch).unwrap().value;
+    assert!(!changed.enabled && changed.weekly.is_none() && changed.daily == made.value.daily);
+    let patch = PolicyPatch { daily: Some(None), ..PolicyPatch::default() };
+    assert_eq!(refused(client.change_policy(&none, "nightly", &patch)), (422, "invalid".to_owned()));
+    let atlantis = NewPolicy { time_zone: "Europe/Atlantis".to_owned(), name: "x".to_owned(), ..new };
+    assert_eq!(refused(client.create_policy(&atlantis)), (422, "invalid".to_owned()));
+    let patch = VolumePatch { policy: Some(None), ..VolumePatch::default() };
+    assert_eq!(client.change_volume(&none, "v", &patch).unwrap().value.policy, None);
+    client.delete_policy(&none, "nightly").unwrap();
+    assert!(client.policies().unwrap().is_empty());
 }

@@ -43,9 +43,16 @@ impl Service {
                 self.change(|store| self.record(store, context, Verb::Update, thing, UNCHANGED))?;
             return Ok(ChangeResult { value: before.volume, operation });
         }
+        if after.volume.policy.is_some() && before.volume.policy != after.volume.policy {
+            self.check_snapshot_storage(name)?;
+        }
         let mut state = self.state();
         state.hosts.learn(answers);
         self.check_change(&state, &before, &after, context.force)?;
+        if before.volume.policy != after.volume.policy {
+            self.check_policy(&after.volume)?;
+            after.volume.policy_since_ms = self.now_ms();
+        }
         (after.volume.version, after.volume.changed_ms) = (before.volume.version + 1, self.now_ms());
         let capacity = |both: &PoolAndVolume| levels::capacity(&both.pool, &both.volume);
         if after.volume.root_due || capacity(&before) != capacity(&after) {

@@ -1,5 +1,5 @@
 //! The one door to what is served. Sibling files are its families: [`pool`], [`volume`] and its [`change`],
-//! [`snapshot`], [`user`] and [`group`] with what they share ([`account`]), [`token`], [`job`].
+//! [`snapshot`], [`policy`], [`user`] and [`group`] with what they share ([`account`]), [`token`], [`job`].
 //!
 //! Locks, in the order of their acquisition:
 //!
@@ -19,6 +19,7 @@ mod account;
 mod change;
 mod group;
 mod job;
+mod policy;
 mod pool;
 mod snapshot;
 mod token;

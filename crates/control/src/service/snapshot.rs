@@ -25,6 +25,16 @@ impl Service {
         volume: &VolumeName,
         new: &NewSnapshot,
     ) -> Result<ChangeResult<Snapshot>> {
+        self.make_snapshot(context, volume, new, Scheduled::default())
+    }
+
+    pub(super) fn make_snapshot(
+        &self,
+        context: &ChangeContext,
+        volume: &VolumeName,
+        new: &NewSnapshot,
+        scheduled: Scheduled,
+    ) -> Result<ChangeResult<Snapshot>> {
         check_description(&new.description)?;
         let _locked = self.lock_snapshots(volume);
         self.finish_named(volume)?;
@@ -36,8 +46,9 @@ impl Service {
         }
         let served = self.served_for_snapshots(&of)?;
         let storage = storage(&served, volume)?;
-        self.check_new(&of, new)?;
-        let (snapshot, operation) = self.change(|store| self.insert(store, context, &of, new))?;
+        self.check_new(&of, new, scheduled)?;
+        let (snapshot, operation) =
+            self.change(|store| self.insert(store, context, &of, new, scheduled.kind))?;
         if let Err(error) = storage.create(snapshot.view) {
             let error = Error::storage(format!("make a snapshot of the volume {volume}"))(error);
             // It should leave nothing. What it leaves nevertheless, the next start deletes.
@@ -85,14 +96,15 @@ impl Service {
         Ok(place.and_then(|place| all.into_iter().nth(place)))
     }
 
-    fn check_new(&self, volume: &Volume, new: &NewSnapshot) -> Result<()> {
+    fn check_new(&self, volume: &Volume, new: &NewSnapshot, scheduled: Scheduled) -> Result<()> {
         let pool = self.find_pool(&volume.pool)?;
         if let Some(name) = &new.name {
             levels::check_snapshot_name(&pool, volume, name)?;
         }
         self.check_lock_time(new.locked_until_ms)?;
-        let count = self.read(|store| Ok(store::snapshot::of_volume(store, volume.id)?))?.len();
-        levels::check_snapshots(&pool, volume, count + 1)
+        let all = self.read(|store| Ok(store::snapshot::of_volume(store, volume.id)?))?;
+        let present = all.iter().filter(|one| one.state != SnapshotState::Deleting).count();
+        levels::check_snapshots(&pool, volume, present + usize::from(!scheduled.replaces))
     }
 
     /// Writes the intent to make a snapshot.
@@ -102,6 +114,7 @@ impl Service {
         context: &ChangeContext,
         volume: &Volume,
         new: &NewSnapshot,
+        kind: SnapshotKind,
     ) -> Result<(Snapshot, Operation)> {
         let now = self.now_ms();
         let (view, created_ms) = store::snapshot::take_number(store, volume.id, now)?;
@@ -111,15 +124,14 @@ impl Service {
         }
         let name = match &new.name {
             Some(name) => name.clone(),
-            // A name that every provider allows.
-            None => SnapshotName::stored(lock_clock::utc(store, "manual-%Y-%m-%d-%H%M%S", created_ms)?),
+            None => name_of_time(store, volume.id, kind, created_ms)?,
         };
         let snapshot = Snapshot {
             volume_id: volume.id,
             volume: volume.name.clone(),
             view,
             name,
-            kind: SnapshotKind::Manual,
+            kind,
             description: new.description.clone(),
             state: SnapshotState::Creating,
             reason: String::new(),
@@ -320,6 +332,30 @@ impl Service {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// The schedule of a snapshot.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Scheduled {
+    /// [`SnapshotKind::Manual`] without a schedule.
+    pub(super) kind: SnapshotKind,
+    /// Whether an older snapshot is deleted after it.
+    pub(super) replaces: bool,
+}
+
+/// The name of a snapshot without one, in UTC, so that no hour is doubled: for a schedule as Azure NetApp Files names them, else
+/// one that every provider allows.
+fn name_of_time(store: &Connection, volume: VolumeId, kind: SnapshotKind, ms: u64) -> Result<SnapshotName> {
+    let named = |form: &str| Ok::<_, Error>(SnapshotName::stored(lock_clock::utc(store, form, ms)?));
+    if kind == SnapshotKind::Manual {
+        return named("manual-%Y-%m-%d-%H%M%S");
+    }
+    let name = named(&format!("{kind}.%Y-%m-%d_%H%M"))?;
+    // The time of day can have been set back by a minute or more.
+    match store::snapshot::find(store, volume, &name)? {
+        Some(_) => named(&format!("{kind}.%Y-%m-%d_%H%M%S")),
+        None => Ok(name),
     }
 }
 

@@ -73,6 +73,8 @@ impl Service {
             durability: new.durability.unwrap_or_default(),
             security_style: new.security_style.unwrap_or_default(),
             snapshot_directory: new.snapshot_directory.unwrap_or_default(),
+            policy: None,
+            policy_since_ms: 0,
             rules: new.rules.clone().unwrap_or_else(|| levels::default_rules(pool.level)),
             endpoints: new.endpoints.clone().unwrap_or_default(),
             labels: new.labels.clone(),

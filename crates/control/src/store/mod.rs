@@ -9,6 +9,7 @@ pub(crate) mod group;
 pub(crate) mod label;
 pub(crate) mod lock_clock;
 pub(crate) mod operation;
+pub(crate) mod policy;
 pub(crate) mod pool;
 pub(crate) mod rule;
 pub(crate) mod snapshot;
@@ -32,7 +33,7 @@ pub const STORE_FILE: &str = "plimsoll.db";
 /// The mark of a store (`PRAGMA application_id`): "Plim".
 const APPLICATION_ID: i32 = 0x506c_696d;
 /// The steps from an empty file to today's tables. A released step never changes.
-const MIGRATIONS: [&str; 9] = [
+const MIGRATIONS: [&str; 10] = [
     include_str!("0001_served.sql"),
     include_str!("0002_tokens.sql"),
     include_str!("0003_endpoints.sql"),
@@ -42,6 +43,7 @@ const MIGRATIONS: [&str; 9] = [
     include_str!("0007_security_style.sql"),
     include_str!("0008_share_modes.sql"),
     include_str!("0009_snapshots.sql"),
+    include_str!("0010_policies.sql"),
 ];
 
 /// Called just before and after each commit: tests end the process there.

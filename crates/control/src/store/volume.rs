@@ -2,7 +2,7 @@
 
 use super::{endpoint, label, rule, unreadable, word};
 use crate::kind::State;
-use crate::name::{PoolName, ShareName, VolumeName};
+use crate::name::{PolicyName, PoolName, ShareName, VolumeName};
 use crate::protocol::Protocols;
 use crate::snapshot::{directory_of, directory_word};
 use crate::volume::Volume;
@@ -10,8 +10,8 @@ use envelope::{Bytes, Level, Protocol};
 use rusqlite::{Connection, OptionalExtension, Result, Row, named_params, params};
 use vfs::{Durability, Root, SecurityStyle, VolumeId};
 
-const SELECT: &str =
-    "SELECT volume.*, pool.name AS pool_name FROM volume JOIN pool ON pool.id = volume.pool WHERE";
+const SELECT: &str = "SELECT volume.*, pool.name AS pool_name, policy.name AS policy_name FROM volume
+     JOIN pool ON pool.id = volume.pool LEFT JOIN policy ON policy.id = volume.policy WHERE";
 
 /// A volume's id as SQLite stores it: its integers are signed.
 pub(crate) fn row_of(id: VolumeId) -> i64 {
@@ -39,13 +39,15 @@ pub(crate) fn update(connection: &Connection, volume: &Volume) -> Result<()> {
     connection.execute(
         "UPDATE volume SET pool = :pool, share = :share, level = :level, size = :size, size_lowest = :lowest,
              settings = :settings, protocols = :protocols, smb = :smb, root_mode = :mode, root_uid = :uid, root_gid = :gid, root_due = :due,
-             snapshot_directory = :snapshot_directory, state = :state, version = :version, changed_ms = :changed
+             snapshot_directory = :snapshot_directory, policy = (SELECT id FROM policy WHERE name = :policy),
+             policy_since_ms = :policy_since, state = :state, version = :version, changed_ms = :changed
          WHERE id = :id",
         named_params! {
             ":id": row_of(volume.id), ":pool": volume.pool_row, ":share": volume.share.as_str(),
             ":level": volume.level.map(Level::name), ":size": volume.size.0, ":lowest": volume.size_lowest.0,
             ":settings": super::to_text(&volume.settings)?, ":protocols": volume.protocols.to_string(),
             ":smb": volume.smb.to_string(), ":snapshot_directory": directory_word(volume.snapshot_directory),
+            ":policy": volume.policy.as_ref().map(PolicyName::as_str), ":policy_since": volume.policy_since_ms,
             ":mode": volume.root.mode, ":uid": volume.root.uid, ":gid": volume.root.gid,
             ":due": volume.root_due, ":state": volume.state.as_str(), ":version": volume.version,
             ":changed": volume.changed_ms,
@@ -166,6 +168,8 @@ fn read(row: &Row<'_>) -> Result<Volume> {
         durability: word(row, "durability", durability_of)?,
         security_style: word(row, "security_style", style_of)?,
         snapshot_directory: word(row, "snapshot_directory", directory_of)?,
+        policy: row.get::<_, Option<String>>("policy_name")?.map(PolicyName::stored),
+        policy_since_ms: row.get("policy_since_ms")?,
         rules: Vec::new(),
         endpoints: Vec::new(),
         labels: Default::default(),

@@ -6,6 +6,7 @@ mod crash;
 mod endpoints;
 mod groups;
 mod growth;
+mod policies;
 mod pool;
 mod rig;
 mod rules;

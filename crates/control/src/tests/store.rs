@@ -77,7 +77,7 @@ fn an_older_file_is_brought_up_to_date_with_what_it_holds() {
     drop(service);
     let version: i64 =
         Connection::open(&path).unwrap().pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
-    assert_eq!(version, 9);
+    assert_eq!(version, 10);
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn files_of_others_and_of_later_versions_are_left_alone() {
     let path = rig.dir.path().join(STORE_FILE);
     Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
     let error = refusal(&rig);
-    assert!(matches!(error, StoreError::Newer { found: 99, known: 9, .. }), "{error}");
+    assert!(matches!(error, StoreError::Newer { found: 99, known: 10, .. }), "{error}");
     Connection::open(&path).unwrap().pragma_update(None, "application_id", 5).unwrap();
     assert!(matches!(refusal(&rig), StoreError::Foreign(_)));
     fs::remove_file(path.with_extension("db-wal")).ok();
