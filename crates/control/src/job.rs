@@ -180,6 +180,10 @@ impl Jobs {
         drop(self.changed.wait_while(state, |state| !state.running.is_empty()));
     }
 
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state.lock().is_closed
+    }
+
     /// [`Jobs::close`] without waiting.
     pub(crate) fn begin_close(&self) {
         let mut state: MutexGuard<'_, JobsState> = self.state.lock();

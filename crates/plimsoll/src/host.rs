@@ -37,6 +37,9 @@ pub(crate) struct Host {
 /// After this the hosts that rules name are looked up again.
 const REFRESH: Duration = Duration::from_secs(60);
 
+/// After this, policies look again for snapshots that are due.
+const POLICIES: Duration = Duration::from_secs(5);
+
 /// The system's own look-up of hosts.
 struct SystemResolver;
 
@@ -155,13 +158,20 @@ impl Host {
                 tracing::warn!(%error, "cannot look up the hosts that export rules name");
             }
         };
+        let control = Arc::clone(&self.control);
+        let run_policies = move || {
+            if let Err(error) = control.run_policies() {
+                tracing::warn!(%error, "cannot make the snapshots of policies");
+            }
+        };
+        let policies = Task::new("policies", POLICIES, run_policies);
         let [tick, look_up] = [Task::new("tick", TICK, tick), Task::new("look-ups", REFRESH, look_up)];
         let volume_tasks = background_tasks::tasks(
             &self.frontend.shared_namespace(),
             Some(&self.frontend),
             self.smb.as_ref(),
         );
-        [tick, look_up, self.endpoints.task()].into_iter().chain(volume_tasks)
+        [tick, look_up, policies, self.endpoints.task()].into_iter().chain(volume_tasks)
     }
 
     /// Says what an operator should know.

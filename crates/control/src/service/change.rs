@@ -43,7 +43,10 @@ impl Service {
                 self.change(|store| self.record(store, context, Verb::Update, thing, UNCHANGED))?;
             return Ok(ChangeResult { value: before.volume, operation });
         }
-        if after.volume.policy.is_some() && before.volume.policy != after.volume.policy {
+        if let Some(policy) = &after.volume.policy
+            && before.volume.policy != after.volume.policy
+        {
+            self.policy(policy)?;
             self.check_snapshot_storage(name)?;
         }
         let mut state = self.state();

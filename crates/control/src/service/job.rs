@@ -27,6 +27,7 @@ enum JobEnd {
 impl Service {
     /// Starts the threads that run jobs. They end with [`Service::stop_jobs`], or when the service is dropped.
     pub fn start_jobs(self: &Arc<Self>) -> std::io::Result<()> {
+        let mut threads = self.job_threads.lock();
         for number in 1..=JOB_THREADS {
             let (jobs, service) = (Arc::clone(&self.jobs), Arc::downgrade(self));
             let run = move || {
@@ -41,14 +42,17 @@ impl Service {
                     }
                 }
             };
-            std::thread::Builder::new().name(format!("job-{number}")).spawn(run)?;
+            threads.push(std::thread::Builder::new().name(format!("job-{number}")).spawn(run)?);
         }
         Ok(())
     }
 
-    /// Ends the jobs at their next step. The next start goes on with them.
+    /// Ends the jobs at their next step, and their threads. The next start goes on with the jobs. No policy runs from here on.
     pub fn stop_jobs(&self) {
         self.jobs.close();
+        let threads = std::mem::take(&mut *self.job_threads.lock());
+        // A thread that panicked has ended too.
+        threads.into_iter().for_each(|thread| _ = thread.join());
     }
 
     /// Runs the jobs that wait, one after the other, on this thread.

@@ -54,6 +54,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, MutexGuard};
+use std::thread::JoinHandle;
 use vfs::claims::Grace;
 use vfs::qos::Pacer;
 use vfs::sync::Mutex;
@@ -101,6 +102,7 @@ pub struct Service {
     objects: ObjectLocks,
     accounts_state: Mutex<AccountsState>,
     pub(crate) jobs: Arc<Jobs>,
+    job_threads: Mutex<Vec<JoinHandle<()>>>,
     lock_clock: LockClock,
     state: Mutex<ServiceState>,
     store: Mutex<Store>,
@@ -188,6 +190,7 @@ impl Service {
             objects: ObjectLocks::default(),
             accounts_state: Mutex::default(),
             jobs: Arc::default(),
+            job_threads: Mutex::default(),
             lock_clock,
             state: Mutex::new(state),
             store: Mutex::new(store),

@@ -136,6 +136,9 @@ impl Service {
         let policies: HashMap<PolicyName, Policy> =
             policies.into_iter().map(|policy| (policy.name.clone(), policy)).collect();
         for volume in self.read(|store| Ok(store::volume::all(store)?))? {
+            if self.jobs.is_closed() {
+                return Ok(());
+            }
             let policy = volume.policy.as_ref().and_then(|name| policies.get(name));
             let Some(policy) = policy.filter(|policy| policy.is_enabled) else { continue };
             if volume.state == State::Ready {

@@ -61,7 +61,7 @@ pub(crate) struct ServiceArgs {
 /// Conditions of a change.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct TermsArgs {
-    /// Make the change even if clients use the volume, stored data will not fit, or a pool will be overbooked
+    /// Make the change even if clients use the volume, it has snapshots, stored data will not fit, or a pool will be overbooked
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -328,7 +328,7 @@ const FLAGS: [(&str, &str); 9] = [
 ];
 
 /// Kinds of objects that have a list.
-const LISTED: [&str; 6] = ["pool", "volume", "user", "group", "token", "operation"];
+const LISTED: [&str; 7] = ["pool", "volume", "policy", "user", "group", "token", "operation"];
 
 /// The message of the API with flags in place of JSON pointers and parameters.
 fn in_flags(detail: &str) -> String {

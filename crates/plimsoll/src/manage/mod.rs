@@ -11,7 +11,9 @@ pub(crate) mod limits;
 pub(crate) mod names;
 mod operation;
 mod password;
+mod policy;
 mod pool;
+mod schedule;
 mod settings;
 pub(crate) mod share_modes;
 mod snapshot;
@@ -39,6 +41,8 @@ pub(crate) enum Command {
     Volume(volume::VolumeArgs),
     /// Manage snapshots: read-only states of a volume.
     Snapshot(snapshot::SnapshotArgs),
+    /// Manage policies, which make snapshots on schedules.
+    Policy(policy::PolicyArgs),
     /// Manage users, which log in with a password.
     User(user::UserArgs),
     /// Manage groups of users.
@@ -65,6 +69,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Pool(args) => done(pool::run(args)),
         Command::Volume(args) => done(volume::run(args)),
         Command::Snapshot(args) => done(snapshot::run(args)),
+        Command::Policy(args) => done(policy::run(args)),
         Command::User(args) => done(user::run(args)),
         Command::Group(args) => done(group::run(args)),
         Command::Level(command) => done(level::run(command)),

@@ -45,6 +45,12 @@ pub(crate) fn snapshots() -> ArgValueCandidates {
     })
 }
 
+pub(crate) fn policies() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        candidates(|client| Ok(client.policies()?.into_iter().map(|policy| policy.name).collect()))
+    })
+}
+
 pub(crate) fn scenarios() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
         let candidate = |scenario: report::scenario::Scenario| {

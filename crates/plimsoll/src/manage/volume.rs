@@ -72,6 +72,7 @@ Without --allow nobody may mount the volume (at the levels of ANF and Filestore:
   plimsoll volume update v1 --throughput 96MiB/s
   plimsoll volume update v1 --share tools --label team=vlsi --unlabel old
   plimsoll volume update v1 --unset shape
+  plimsoll volume update v1 --policy nightly
   plimsoll volume update v1 --endpoint 10.1.0.5,10.1.0.6")]
     Update(Box<Update>),
     /// Delete a volume and all its files. Asks first; without a terminal it needs --yes.
@@ -188,6 +189,12 @@ struct Update {
     /// New access of clients to .snapshot (NFS) and ~snapshot (SMB)
     #[arg(long, value_name = "ACCESS", value_parser = words::snapshot_directory(), hide_short_help = true)]
     snapshot_directory: Option<SnapshotDirectory>,
+    /// Policy to make its snapshots; those of an earlier policy stay
+    #[arg(long, value_name = "NAME", add = names::policies())]
+    policy: Option<String>,
+    /// Make no more snapshots by a policy; the present ones stay
+    #[arg(long, conflicts_with = "policy", hide_short_help = true)]
+    no_policy: bool,
     /// Protocols to serve the volume over; replaces all earlier ones
     #[arg(long, value_delimiter = ',', value_parser = words::protocol())]
     protocols: Vec<Protocol>,
@@ -463,6 +470,7 @@ fn describe(
     facts.add("Durability", durability_words(volume.durability));
     facts.add("Security style", volume.security_style.to_string());
     facts.add("Snapshots", format!("{}, {}", stats.snapshots, access_words(volume.snapshot_directory)));
+    facts.maybe("Policy", volume.policy.as_ref());
     for (name, endpoint) in once("Endpoints").chain(repeat("")).zip(&stats.endpoints) {
         let EndpointStats { address, connections, failure } = endpoint;
         facts.add(
@@ -518,6 +526,7 @@ impl Update {
             smb: (!shared.is_empty()).then(|| Merge::set(&smb_settings(shared))),
             root: before.and_then(|before| words::root(self.mode.as_ref(), self.owner, before.value.root)),
             snapshot_directory: self.snapshot_directory,
+            policy: if self.no_policy { Some(None) } else { self.policy.clone().map(Some) },
             endpoints: (self.no_endpoints || !self.endpoint.is_empty()).then(|| texts(&self.endpoint)),
             labels: labels_patch(&self.label, &self.unlabel),
             ..VolumePatch::default()

@@ -51,3 +51,43 @@ fn an_operation_is_waited_for_and_only_a_long_one_is_cancelled() {
     }
     assert!(service.refuses(&["operation", "wait", "999"]).contains("there is no operation 999"));
 }
+
+#[test]
+fn policies_are_made_shown_changed_and_deleted() {
+    let service = Service::with_volume("1TiB", &[]);
+    let create = ["policy", "create", "nightly", "--daily", "7", "--daily-at", "01:30", "--weekly", "4"];
+    let create = [&create[..], &["--weekly-on", "saturday,sunday", "--time-zone", "Europe/Berlin"]].concat();
+    let said = service.says(&create);
+    let schedules = "7 daily at 01:30, 4 weekly on saturday and sunday at 00:00, times of Europe/Berlin.";
+    assert_eq!(said, format!("Created policy nightly: {schedules}\n"));
+    assert_eq!(service.says(&create), format!("Exists already, unchanged: policy nightly: {schedules}\n"));
+    let said = service.says(&["policy", "update", "nightly", "--daily", "14", "--no-weekly", "--disable"]);
+    assert_eq!(said, "Updated policy nightly: 14 daily at 01:30, times of Europe/Berlin, disabled.\n");
+    assert!(service.says(&["policy", "list"]).contains("14 daily at 01:30"));
+    let shown = service.json(&["policy", "show", "nightly"]);
+    assert_eq!((&shown["daily"]["hour"], &shown["enabled"]), (&json!(1), &json!(false)));
+    for (args, reason) in [
+        (&["policy", "create", "x"][..], "allowed: hourly, daily, weekly, monthly"),
+        (&["policy", "create", "x", "--hourly-minute", "5"], "give --hourly KEEP too"),
+        (&["policy", "create", "x", "--daily", "0"], "a whole number from 1 to 255"),
+        (&["policy", "create", "x", "--daily", "1", "--daily-at", "25:00"], "00:00 to 23:59"),
+        (&["policy", "create", "x", "--weekly", "1", "--weekly-on", "today"], "allowed: monday, tuesday"),
+        (&["policy", "create", "x", "--daily", "1", "--time-zone", "Mars"], "is not a time zone"),
+        (&["policy", "update", "nightly"], "nothing to change"),
+        (&["policy", "show", "x"], "there is no policy x; \"plimsoll policy list\" shows all"),
+        (&["volume", "update", "v1", "--policy", "x"], "there is no policy x"),
+        (&["policy", "delete", "nightly"], "use --yes"),
+    ] {
+        let said = service.refuses(args);
+        assert!(said.contains(reason), "{args:?}: {said}");
+    }
+    if service.says(&["snapshot", "list", "v1"]).contains("No snapshots.") {
+        let said = service.refuses(&["volume", "update", "v1", "--policy", "nightly"]);
+        assert!(said.contains("the file system of the volume v1 has no snapshots"), "{said}");
+    }
+    service.says(&["volume", "update", "v1", "--no-policy", "--label", "a=1"]);
+    assert_eq!(
+        service.says(&["policy", "delete", "nightly", "--yes"]),
+        "Deleted policy nightly. Its snapshots stay.\n"
+    );
+}
