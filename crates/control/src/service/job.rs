@@ -84,9 +84,8 @@ impl Service {
         let Some(served) = self.served_by_id(volume) else {
             return JobEnd::Failed("the storage of its volume is not open".to_owned());
         };
-        let Some(storage) = served.snapshot_storage() else {
-            return JobEnd::Failed("the storage of its volume has no snapshots".to_owned());
-        };
+        // A storage that has no snapshots does not have this one.
+        let Some(storage) = served.snapshot_storage() else { return JobEnd::Succeeded };
         let steady = || self.dependencies.pacer.now();
         self.jobs.begin(id, steady());
         let mut recorded_ms = 0;

@@ -447,6 +447,33 @@ fn a_start_settles_what_store_and_storage_have() {
 }
 
 #[test]
+fn snapshots_of_a_storage_that_lost_them_can_be_deleted() {
+    let rig = Rig::new();
+    let service = furnished(&rig);
+    create(&service, "s1").unwrap();
+    create(&service, "s2").unwrap();
+    let id = service.volume(&volume("v")).unwrap().id;
+    drop(service);
+    // The data directory has moved to a file system without snapshots.
+    rig.lacks_snapshots.store(true, Ordering::SeqCst);
+    let service = rig.open();
+    let state = |service: &Service, name| service.snapshot(&volume("v"), &snapshot(name)).unwrap().state;
+    assert_eq!(state(&service, "s1"), SnapshotState::Error);
+    delete(&service, "s1").unwrap();
+    service.run_waiting_jobs();
+    assert!(matches!(delete(&service, "s1"), Err(Error::NotFound { .. })));
+    drop(service);
+    // It is back where it was.
+    rig.lacks_snapshots.store(false, Ordering::SeqCst);
+    let service = rig.open();
+    assert_eq!(state(&service, "s2"), SnapshotState::Ready);
+    service.run_waiting_jobs();
+    assert_eq!(rig.stored_snapshots(id), [ViewId(2)]);
+    drop(service);
+    rig.check_agreement(&rig.open());
+}
+
+#[test]
 fn two_creations_on_one_volume_come_one_after_the_other() {
     let rig = Rig::new();
     let service = furnished(&rig);
