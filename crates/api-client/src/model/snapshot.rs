@@ -71,7 +71,7 @@ pub struct NewSnapshot {
     #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(min = 1, max = 255), regex(pattern = super::NAME), example = &"before-upgrade")]
     pub name: Option<String>,
-    /// Your own text.
+    /// Your own text; empty if left out.
     #[serde(default)]
     #[schemars(length(max = DESCRIPTION_CHARS_MAX), regex(pattern = DESCRIPTION))]
     pub description: String,
