@@ -12,6 +12,7 @@ pub enum Kind {
     Group,
     Token,
     Operation,
+    Quota,
 }
 
 /// The progress of a volume's last change.
@@ -27,5 +28,5 @@ pub enum State {
     Deleting,
 }
 
-words!(Kind: Pool = "pool", Volume = "volume", Snapshot = "snapshot", Policy = "policy", User = "user", Group = "group", Token = "token", Operation = "operation");
+words!(Kind: Pool = "pool", Volume = "volume", Snapshot = "snapshot", Policy = "policy", User = "user", Group = "group", Token = "token", Operation = "operation", Quota = "quota");
 words!(State: Creating = "creating", Ready = "ready", Updating = "updating", Deleting = "deleting");

@@ -30,6 +30,7 @@ mod pool;
 mod pool_totals;
 mod property_texts;
 mod protocol;
+mod quota;
 mod reconcile;
 mod reconcile_snapshots;
 mod rule;
@@ -68,6 +69,7 @@ pub use operation::{
 pub use policy::{NewPolicy, Policy, PolicyChange};
 pub use pool::{NewPool, Pool, PoolChange};
 pub use protocol::{PROTOCOLS_MAX, Protocols};
+pub use quota::{parse_target as parse_quota_target, target_name as quota_target_name};
 pub use rule::{Access, Client, Clients, ExportRule};
 pub use schedule::{Daily, Hourly, Monthly, Schedules, WeekDay, Weekly, Zone};
 pub use service::{Clock, Dependencies, Entropy, PAGE_MAX, Page, Service, VolumeClients};

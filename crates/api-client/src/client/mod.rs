@@ -2,6 +2,7 @@
 
 mod certificate;
 mod policies;
+mod quotas;
 mod snapshots;
 mod socket;
 mod transport;

@@ -12,6 +12,7 @@ mod page;
 mod policy;
 mod pool;
 mod problem;
+mod quota;
 mod rule;
 mod settings;
 mod share;
@@ -38,6 +39,7 @@ pub use policy::{
 };
 pub use pool::{LabelsPatch, NewPool, Pool, PoolPatch};
 pub use problem::{Problem, VersionMismatch};
+pub use quota::{OwnerKind, QuotaCheck, QuotaDrift, QuotaLimits, QuotaReport, QuotaRule, QuotaUse, Quotas};
 pub use rule::{Access, Protection, Rule, Rules, Squash};
 pub use settings::{Declared, Merge, PoolSettings, Shaping, VolumeSettings};
 pub use share::SmbSettings;

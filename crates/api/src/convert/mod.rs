@@ -6,6 +6,7 @@ mod bounds;
 mod operation;
 mod policy;
 mod pool;
+mod quota;
 mod rule;
 mod settings;
 mod share;

@@ -30,6 +30,10 @@ fn in_path(path: &str, tag: &str) -> Vec<Value> {
                 json!({ "type": "string", "pattern": "^[a-z0-9-]+$", "examples": ["premium"] }),
             ),
             "snapshot" => ("Name of the snapshot.".to_owned(), name_schema()),
+            "target" => (
+                "Target of the rule: `user:ID`, `group:ID`, `user:default` or `group:default`.".to_owned(),
+                json!({ "type": "string", "pattern": "^(user|group):([0-9]{1,10}|default)$", "examples": ["user:1001"] }),
+            ),
             "user" => ("Name of the user.".to_owned(), name_schema()),
             _ => (format!("Name of the {}.", object(tag)), name_schema()),
         };
@@ -45,7 +49,7 @@ fn name_schema() -> Value {
 /// The object that operations of this family name in their path.
 fn object(tag: &str) -> &str {
     match tag {
-        "rules" | "snapshots" => "volume",
+        "rules" | "snapshots" | "quotas" => "volume",
         "policies" => "policy",
         plural => plural.strip_suffix('s').unwrap_or(plural),
     }

@@ -8,6 +8,7 @@ mod paging;
 mod policy;
 mod pool;
 mod process;
+mod quota;
 mod rule;
 mod snapshot;
 mod token;
@@ -24,6 +25,7 @@ pub(crate) fn all() -> Vec<Endpoint> {
         snapshot::endpoints(),
         policy::endpoints(),
         rule::endpoints(),
+        quota::endpoints(),
         user::endpoints(),
         group::endpoints(),
         level::endpoints(),

@@ -104,7 +104,8 @@ fn send_example(rig: &Rig, operation: &str) -> u16 {
         "policies" => "nightly",
         _ => "tools",
     };
-    let path = path.replace("{name}", name).replace("{snapshot}", "before-upgrade");
+    let path =
+        path.replace("{name}", name).replace("{snapshot}", "before-upgrade").replace("{target}", "user:1001");
     let (path, body) = (path, content["example"].to_string());
     let head = format!("{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n");
     let head = format!("{head}authorization: Bearer {}\r\ncontent-type: {media}\r\n", rig.token);
@@ -125,6 +126,7 @@ fn examples_of_the_description_are_accepted() {
         ("changePolicy", 200),
         ("createSnapshot", 201),
         ("changeSnapshot", 200),
+        ("setQuota", 200),
         ("createUser", 201),
         ("changeUser", 200),
         ("createGroup", 201),

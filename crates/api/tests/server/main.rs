@@ -5,6 +5,7 @@ mod description;
 mod listing;
 mod messages;
 mod metrics;
+mod quotas;
 mod raw;
 mod rig;
 mod security;

@@ -1,5 +1,5 @@
 //! The one door to what is served. Sibling files are its families: [`pool`], [`volume`] and its [`change`],
-//! [`snapshot`], [`policy`], [`user`] and [`group`] with what they share ([`account`]), [`token`], [`job`].
+//! [`snapshot`], [`policy`], [`quota`], [`user`] and [`group`] with what they share ([`account`]), [`token`], [`job`].
 //!
 //! Locks, in the order of their acquisition:
 //!
@@ -21,6 +21,7 @@ mod group;
 mod job;
 mod policy;
 mod pool;
+mod quota;
 mod snapshot;
 mod token;
 mod user;

@@ -8,6 +8,7 @@ mod groups;
 mod growth;
 mod policies;
 mod pool;
+mod quotas;
 mod rig;
 mod rules;
 mod snapshot_crash;

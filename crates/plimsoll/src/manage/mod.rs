@@ -13,6 +13,7 @@ mod operation;
 mod password;
 mod policy;
 mod pool;
+mod quota;
 mod schedule;
 mod settings;
 pub(crate) mod share_modes;
@@ -43,6 +44,8 @@ pub(crate) enum Command {
     Snapshot(snapshot::SnapshotArgs),
     /// Manage policies, which make snapshots on schedules.
     Policy(policy::PolicyArgs),
+    /// Limit what users and groups store on a volume.
+    Quota(quota::QuotaArgs),
     /// Manage users, which log in with a password.
     User(user::UserArgs),
     /// Manage groups of users.
@@ -70,6 +73,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Volume(args) => done(volume::run(args)),
         Command::Snapshot(args) => done(snapshot::run(args)),
         Command::Policy(args) => done(policy::run(args)),
+        Command::Quota(args) => done(quota::run(args)),
         Command::User(args) => done(user::run(args)),
         Command::Group(args) => done(group::run(args)),
         Command::Level(command) => done(level::run(command)),
