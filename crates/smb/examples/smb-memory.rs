@@ -4,7 +4,8 @@
 //! --smb-multichannel off`
 //!
 //! Each directory lends its name to a share, and its owner to the share's root; its contents are not read. Other
-//! options with a value are ignored.
+//! options with a value are ignored. A share whose name begins with `twrp` has a file with a stream, a directory with a
+//! file, and a snapshot of both at [`SNAPSHOT`].
 
 use identity::{Accounts, NtHash, ServerNames, SharedAccounts, Sid, User};
 use smb::server::{Server, Settings};
@@ -19,8 +20,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use vfs::qos::Nanos;
 use vfs::{
-    Caller, Durability, Export, ExportRule, Namespace, PendingSync, SecurityStyle, SetAttrs, ShareSettings,
-    Time, Volume, VolumeId,
+    Caller, Disposition, Durability, Export, ExportRule, Namespace, PendingSync, SecurityStyle, SetAttrs,
+    ShareSettings, Snapshot, Snapshots, Stability, Time, ViewId, Volume, VolumeId,
 };
 use vfs_testing::MemFs;
 
@@ -28,6 +29,8 @@ type Failure = Box<dyn Error>;
 
 /// File descriptors for connections.
 const DESCRIPTORS: usize = 1000;
+/// The time of the snapshot: 2001-09-09 01:46:40.
+const SNAPSHOT: Time = Time { seconds: 1_000_000_000, nanos: 0 };
 /// The interval between checks for expired claims.
 const EXPIRE_EVERY: Duration = Duration::from_millis(100);
 
@@ -98,10 +101,34 @@ fn export(directory: &Path, id: u64, args: &Args) -> Result<Export, Failure> {
     let name = directory.file_name().and_then(|name| name.to_str()).ok_or("a directory without a name")?;
     let style = if args.lists { SecurityStyle::Ntfs } else { SecurityStyle::Unix };
     let fs = MemFs::new(Arc::new(now));
-    let volume = Volume::new(VolumeId(id), name, Arc::new(fs), Durability::Relaxed, id);
+    let volume = Volume::new(VolumeId(id), name, Arc::new(fs.clone()), Durability::Relaxed, id);
     let volume = Arc::new(volume.with_clock(clock()).with_security_style(style)?);
     let share = ShareSettings { access_based_enumeration: args.hides, ..ShareSettings::default() };
-    Ok(Export::new(format!("/{name}"), volume, vec![ExportRule::everybody()]).shared(share))
+    let export = Export::new(format!("/{name}"), volume, vec![ExportRule::everybody()]).shared(share);
+    if name.starts_with("twrp") {
+        let root = Arc::new(Export::new("/", Arc::clone(&export.volume), vec![])).root();
+        fill(&root, directory.metadata()?.uid())?;
+        let view = ViewId(1);
+        fs.create(view)?;
+        export.volume.set_snapshots(vec![Snapshot { view, name: "old".to_owned(), created: SNAPSHOT }]);
+    }
+    Ok(export)
+}
+
+/// Makes the files of `owner` that the tests of snapshots open.
+fn fill(root: &vfs::File, owner: u32) -> Result<(), Failure> {
+    let (caller, mut pending) = (Caller::new(0, 0, []), PendingSync::default());
+    let set = |mode| SetAttrs { mode: Some(mode), uid: Some(owner), ..SetAttrs::default() };
+    let subdir = root.make_dir(&caller, b"subdir", &set(0o755), &mut pending)?.file;
+    let file = root.create(&caller, b"file", Disposition::CreateNew, &set(0o644), &mut pending)?.file;
+    subdir.create(&caller, b"hardlink", Disposition::CreateNew, &set(0o644), &mut pending)?;
+    let stream = file.make_stream(&caller, b"stream", &mut pending)?;
+    for data in [&file, &stream] {
+        data.authorize_write(&caller)?.write(0, b"old data", Stability::Unstable, &mut pending)?;
+    }
+    let owned = SetAttrs { uid: Some(owner), ..SetAttrs::default() };
+    root.set_attrs(&caller, &owned, None, &mut pending)?;
+    Ok(())
 }
 
 /// The users of a `plimsoll export --smb-users` file; only the three plain fields are read.

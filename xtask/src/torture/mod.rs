@@ -47,6 +47,13 @@ const READABLE_TESTS: &str = "smb2.acls.ACCESSBASED";
 const NAMED_SHARES: [(&str, Kind, u32); 2] =
     [("noperm", Kind::Modes, 0), ("hideunread", Kind::Readable, 0o755)];
 const MEMORY: &str = "smb-memory";
+/// The files and the snapshot of the shares of `smb2.twrp` in [`MEMORY`].
+const SNAPSHOT_OPTIONS: [&str; 4] = [
+    "--option=torture:twrp_file=file",
+    "--option=torture:twrp_stream=stream",
+    "--option=torture:twrp_stream_size=8",
+    "--option=torture:twrp_snapshot=@GMT-2001.09.09-01.46.40",
+];
 /// The longest duration of a test: `smb2.notify.mask` sleeps for more than 70 s.
 const TEST_MAX: Duration = Duration::from_secs(300);
 /// Families that wait for timeouts and measure time: on a busy machine one of their tests fails now and then. The short
@@ -375,6 +382,9 @@ fn run_test(samba: &Samba, test: &str, share: &str, port: u16, work: &Path) -> a
         test,
     ]);
     command.args(signing::offer(test));
+    if test.starts_with("smb2.twrp.") {
+        command.args(SNAPSHOT_OPTIONS);
+    }
     if network::blocks(test) {
         command.args(network::with_filter(work)?);
     }

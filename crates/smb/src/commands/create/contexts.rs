@@ -1,6 +1,6 @@
 //! Responses to create contexts with queries (MS-SMB2 §3.3.5.9.5, §3.3.5.9.9).
 
-use super::maximal_access;
+use super::{frozen, maximal_access};
 use crate::metadata::file_info::file_time;
 use crate::state::open::Open;
 use crate::status::from_fs_error;
@@ -43,14 +43,12 @@ fn maximal_access_response(data: &[u8], open: &Open, attrs: &Attrs) -> MaximalAc
     if data == file_time(attrs.modified).0.to_le_bytes() {
         return none(NtStatus::NONE_MAPPED);
     }
-    match maximal_access(
-        &open.disk,
-        &open.entry_path(),
-        &open.file,
-        attrs,
-        open.naming,
-        AccessMask::MAXIMUM_ALLOWED,
-    ) {
+    let (disk, entry_path, file) = (&open.disk, open.entry_path().clone(), &open.file);
+    let maximal = match attrs.is_live() {
+        true => maximal_access(disk, &entry_path, file, attrs, open.naming, AccessMask::MAXIMUM_ALLOWED),
+        false => frozen::rights_at_its_time(disk, &entry_path, file, attrs),
+    };
+    match maximal {
         Ok(maximal_access) => MaximalAccess { query_status: NtStatus::SUCCESS, maximal_access },
         Err(error) => none(from_fs_error(error)),
     }

@@ -6,6 +6,7 @@ mod attributes;
 mod caching;
 mod contexts;
 mod durable;
+mod frozen;
 mod posix;
 mod resolve;
 mod streams;
@@ -29,6 +30,7 @@ use attributes::NewFileSecurity;
 use caching::{CachingGrant, CachingRequest};
 use contexts::ResponseContexts;
 use durable::{DurableContext, DurableGrant, ExistingOpen};
+use frozen::may_list;
 use posix::PosixOptions;
 use resolve::PathTarget;
 use smb_wire::create::{
@@ -43,7 +45,7 @@ use vfs::claims::{Conflict, Granted, Io, IoKind, OpenRequest, Request, Requester
 use vfs::qos::Transferred;
 use vfs::volume::change_notify::ChangeMask;
 use vfs::{
-    Access, Attrs, Blocking, Caller, Disposition, File, FileType, FsError, FsResult, OpenFile, SecurityStyle,
+    Access, Attrs, Blocking, Disposition, File, FileType, FsError, FsResult, OpenFile, SecurityStyle,
     SetAttrs, ViewId, Wait,
 };
 
@@ -314,7 +316,7 @@ fn open_existing(
     let maximal = maximal_access(disk, &entry_path, &file, &attrs, naming, desired)?;
     let requested = desired.without(AccessMask::MAXIMUM_ALLOWED);
     if !attrs.is_live() {
-        check_frozen_access(disk, &file, &attrs, requested, maximal)?;
+        frozen::check_access(disk, &entry_path, &file, &attrs, requested, maximal)?;
         let granted = if desired == requested { requested } else { maximal | requested };
         return Ok(ResolvedFile {
             entry_path,
@@ -346,41 +348,6 @@ fn open_existing(
         return Err(NtStatus::CANNOT_DELETE.into());
     }
     Ok(ResolvedFile { entry_path, file, attrs, base_type: attrs.file_type, naming, granted, action })
-}
-
-/// Checks the rights that a user wants on a file of a snapshot. As on Windows, an open may have the right to write that
-/// the file gave at its time; the writes fail (smb2.twrp.write). All other changes are refused here.
-fn check_frozen_access(
-    disk: &DiskShare,
-    file: &File,
-    attrs: &Attrs,
-    requested: AccessMask,
-    maximal: AccessMask,
-) -> Result<(), CommandError> {
-    let changes = requested.without(maximal);
-    if changes.is_empty() {
-        return Ok(());
-    }
-    let caller = &disk.caller;
-    let live = Attrs { view: ViewId::LIVE, ..*attrs };
-    let is_dir = attrs.file_type == FileType::Directory;
-    let at_its_time = match file.rights(caller, attrs, Blocking::Allowed)? {
-        Some(rights) if !caller.read_only => rights_from_list(rights, false, false),
-        Some(_) => AccessMask::empty(),
-        None if file.is_stream() => rights_from_mode(&file.access(caller, Blocking::Allowed)?, is_dir, false),
-        None => rights_from_mode(&file.access_by(live, caller, Blocking::Allowed)?, is_dir, false),
-    };
-    let of_data = AccessMask::WRITE_DATA
-        | AccessMask::APPEND_DATA
-        | AccessMask::WRITE_EA
-        | AccessMask::WRITE_ATTRIBUTES;
-    if !is_dir && of_data.contains(changes) && at_its_time.contains(changes) {
-        return Ok(());
-    }
-    let reads = READ_ONLY | AccessMask::EXECUTE;
-    // Without the right to read, the change of it is not the matter.
-    let is_readable = maximal.contains(requested & reads);
-    Err(if is_readable { NtStatus::MEDIA_WRITE_PROTECTED } else { NtStatus::ACCESS_DENIED }.into())
 }
 
 /// Computes the user's rights on a file. Checks deletion only if `desired` includes it, or asks for all rights. POSIX
@@ -420,10 +387,6 @@ pub(crate) fn maximal_access(
     }
     let file_info = FileInfo::of(attrs, &file.extra_attrs(attrs, Blocking::Allowed)?);
     Ok(all.without(attributes::read_only_denied(attrs, &file_info)))
-}
-
-fn may_list(dir: &File, caller: &Caller) -> FsResult<bool> {
-    Ok(dir.access(caller, Blocking::Allowed)?.read)
 }
 
 /// Creates a file or directory (MS-FSA §2.1.5.1.1).

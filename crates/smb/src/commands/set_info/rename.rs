@@ -52,6 +52,10 @@ pub(super) fn rename(
     ignores_read_only: bool,
 ) -> Result<(), CommandError> {
     open.check(AccessMask::DELETE)?;
+    if !open.file.is_live() {
+        // The new name is one of the live files (smb2.twrp.write).
+        return Err(NtStatus::NOT_SAME_DEVICE.into());
+    }
     if open.file.is_stream() {
         return streams::rename(cx, open, args);
     }
