@@ -6,11 +6,12 @@ use crate::testing::v4::{at, copying, put};
 use crate::testing::{NOW, words};
 use nfs_wire::v4::{
     Access, AccessArgs, AccessOk, AllocateArgs, Argument, Bitmap, CloneArgs, CloseArgs, CommitArgs,
-    CopyReply, CreatVerfAttr, CreateArgs, CreateHow, CreateType, DeallocateArgs, DelegreturnArgs, Fattr,
-    LinkArgs, LockArgs, LockReply, LockType, Locker, OpReply, OpenDelegation, OpenFlag, OpenOk,
-    OpenToLockOwner, ReadArgs, ReaddirArgs, ReaddirOk, RemoveArgs, RemovexattrArgs, RenameArgs, Reply,
-    SetattrArgs, SetxattrArgs, SetxattrOption, ShareAccess, ShareDeny, StableHow, StateOwner, Stateid,
-    Status, WriteArgs, XattrValue, attr,
+    CopyReply, CreatVerfAttr, CreateArgs, CreateHow, CreateType, DataContent, DeallocateArgs,
+    DelegreturnArgs, Fattr, GetxattrArgs, LinkArgs, ListxattrsArgs, LockArgs, LockReply, LockType, Locker,
+    OpReply, OpenDelegation, OpenFlag, OpenOk, OpenToLockOwner, ReadArgs, ReadPlusArgs, ReaddirArgs,
+    ReaddirOk, RemoveArgs, RemovexattrArgs, RenameArgs, Reply, SeekArgs, SetattrArgs, SetxattrArgs,
+    SetxattrOption, ShareAccess, ShareDeny, StableHow, StateOwner, Stateid, Status, WriteArgs, XattrValue,
+    attr,
 };
 use std::sync::Arc;
 use vfs::{
@@ -350,6 +351,25 @@ fn between(rig: &Rig, from: &[&'static [u8]], to: &[&'static [u8]], operation: &
         other => panic!("{other:?}"),
     }
     results.status()
+}
+
+#[test]
+fn holes_and_extended_attributes_of_a_view_are_read() {
+    let rig = rig(2);
+    let live = Argument::Setxattr(SetxattrArgs {
+        option: SetxattrOption::Create,
+        key: b"later",
+        value: XattrValue(b"v"),
+    });
+    assert_eq!(rig.client.status(&at(&[W, F], [live])), Status::OK);
+    let get = || Argument::Getxattr(GetxattrArgs { name: b"later" });
+    assert_eq!(rig.client.status(&at(&[W, F], [get()])), Status::OK);
+    assert_eq!(rig.client.status(&at(OLD, [get()])), Status::NOXATTR, "it had none then");
+    let list = Argument::Listxattrs(ListxattrsArgs { cookie: 0, maxcount: 4096 });
+    let stateid = Stateid::ANONYMOUS;
+    let seek = Argument::Seek(SeekArgs { stateid, offset: 0, what: DataContent::Hole as u32 });
+    let read = Argument::ReadPlus(ReadPlusArgs { stateid, offset: 0, count: 100 });
+    assert_eq!(rig.client.status(&at(OLD, [list, seek, read])), Status::OK);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use smb_wire::oplock::LeaseKey;
 use smb_wire::types::Dialect;
 use smb_wire::{Decode, FileId, NtStatus};
 use vfs::claims::{self, Caching, Granted, LeaseKind, LeaseRequest, OpenId};
-use vfs::{File, FileType};
+use vfs::{File, FileType, ViewId};
 
 /// The owner of this request's leases; `None` before authentication.
 pub(crate) fn lease_owner(cx: &RequestContext<'_, '_>) -> Option<LeaseOwner> {
@@ -88,12 +88,14 @@ impl CachingRequest {
             return Ok(Self::Nothing);
         }
         let is_dir = file_type == FileType::Directory;
+        // A new snapshot breaks no lease of a directory of snapshots.
+        let can_break = file.key().view() != ViewId::DIRECTORY;
         if let (Some(lease_context), Some(owner)) = (lease_of(cx, args), lease_owner(cx)) {
             let want = caching_of_state(lease_context.lease_state());
             let want = match (file_type, &lease_context) {
                 (FileType::Regular, _) => want,
                 // Directory leases have no write caching (MS-SMB2 §3.3.5.9.11).
-                (FileType::Directory, Lease::V2(_)) if has_directory_leasing(cx) => {
+                (FileType::Directory, Lease::V2(_)) if has_directory_leasing(cx) && can_break => {
                     want.without(Caching::WRITE)
                 }
                 _ => return Ok(Self::Nothing),

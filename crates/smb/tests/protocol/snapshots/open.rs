@@ -6,13 +6,15 @@ use crate::ioctl::copy::{assert_copied, copy, key_of};
 use crate::notify::wait_for;
 use crate::persistent::{self, Machine, asks, granted};
 use crate::query_directory::scan;
-use crate::rig::{NOW, Offer, Opening, Rig, SHARE, lease, name};
+use crate::rig::{NOW, Offer, Opening, Rig, SHARE, lease, lease_v2, name};
+use smb_wire::copy::DuplicateExtents;
 use smb_wire::create::{CreateDisposition, CreateOptions, CreateResponse, OplockLevel};
 use smb_wire::durable::{DurableFlags, DurableRequestV2};
 use smb_wire::file::{CloseFlags, CloseRequest};
 use smb_wire::header::Command;
+use smb_wire::ioctl::CtlCode;
 use smb_wire::types::AccessMask;
-use smb_wire::{FileTime, NtStatus};
+use smb_wire::{Encode, FileTime, NtStatus};
 use vfs::{Backend, Caller, Disposition, PendingSync, SetAttrs, SnapshotDirectory};
 
 const NO_NAME: NtStatus = NtStatus::OBJECT_NAME_NOT_FOUND;
@@ -170,6 +172,18 @@ fn restore_over_an_open_file_is_no_sharing_violation() {
     assert_eq!(past.client.set(live, smb_wire::classes::FileClass::END_OF_FILE, &end), NtStatus::SUCCESS);
     assert_copied(&copy(&mut past.client, key, live, &[(0, 0, 3)]), NtStatus::SUCCESS, [1, 0, 3]);
     assert_eq!(past.client.data(live, 0, 100), b"old");
+    let clone = |from, to| {
+        let (source_file_offset, target_file_offset, byte_count) = (0, 0, 3);
+        let source_file_id = from;
+        let extents = DuplicateExtents { source_file_id, source_file_offset, target_file_offset, byte_count };
+        (to, extents.to_bytes())
+    };
+    let (to, extents) = clone(old, live);
+    let cloned = past.client.ioctl(to, CtlCode::DUPLICATE_EXTENTS_TO_FILE, &extents, 0);
+    assert_eq!(cloned.status(), NtStatus::SUCCESS);
+    let (to, extents) = clone(live, old);
+    let cloned = past.client.ioctl(to, CtlCode::DUPLICATE_EXTENTS_TO_FILE, &extents, 0);
+    assert!(cloned.status().is_error());
     // And not the other way around.
     let key = key_of(&mut past.client, live);
     copy(&mut past.client, key, old, &[(0, 0, 3)]).assert_refused(NtStatus::ACCESS_DENIED);
@@ -195,6 +209,26 @@ fn leases_and_oplocks_of_views_are_apart_from_those_of_live_files() {
     assert_eq!(oplock.body::<CreateResponse<'_>>().oplock_level, OplockLevel::BATCH);
     other.put("dir\\file", b"newest");
     past.client.assert_quiet();
+}
+
+#[test]
+fn directory_of_snapshots_has_no_lease_because_nothing_would_break_it() {
+    let mut past = Past::new();
+    let dir = Opening { options: CreateOptions::DIRECTORY_FILE, ..READS };
+    for (number, path, expected) in [
+        (1, "dir", OplockLevel::LEASE),
+        (2, "~snapshot\\one\\dir", OplockLevel::LEASE),
+        (3, "~snapshot", OplockLevel::NONE),
+    ] {
+        let opened = create(
+            &mut past.client,
+            path,
+            dir,
+            OplockLevel::LEASE,
+            &[leased(lease_v2(number, "RH", 0, None))],
+        );
+        assert_eq!(opened.body::<CreateResponse<'_>>().oplock_level, expected, "{path}");
+    }
 }
 
 #[test]
