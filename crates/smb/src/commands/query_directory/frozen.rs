@@ -35,7 +35,11 @@ impl FrozenDir {
     /// Key and attributes of an entry of a directory of snapshots: those of the directory, with the time of the snapshot.
     /// No snapshot is opened for them.
     pub(super) fn version(&self, name: &[u8]) -> Option<(FileKey, Attrs)> {
-        let snapshot = self.snapshots.as_ref()?.by_name(name)?;
+        let snapshots = self.snapshots.as_ref()?;
+        if name == b"." {
+            return Some((self.key, self.attrs));
+        }
+        let snapshot = snapshots.by_name(name)?;
         let time = snapshot.created;
         let attrs = Attrs { born: Some(time), accessed: time, modified: time, changed: time, ..self.attrs };
         Some((self.key.in_view(snapshot.view.entry()), attrs))

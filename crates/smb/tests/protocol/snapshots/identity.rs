@@ -108,6 +108,10 @@ fn directory_of_snapshots_is_hidden_and_lists_directories_with_their_times() {
         1 << 16,
     );
     let entries: Vec<_> = chain::entries(8, output(&reply)).map(|entry| entry.unwrap().to_vec()).collect();
+    for entry in &entries[..2] {
+        let attributes = u32::from_le_bytes(entry[56..60].try_into().unwrap());
+        assert!(FileAttributes(attributes).contains(FileAttributes::DIRECTORY));
+    }
     for (entry, view) in entries[2..].iter().zip([1, 2]) {
         let attributes = u32::from_le_bytes(entry[56..60].try_into().unwrap());
         assert!(FileAttributes(attributes).contains(FileAttributes::DIRECTORY));
