@@ -197,6 +197,7 @@ fn entries_of_a_directory_of_snapshots_do_not_look_like_a_loop() {
         let entry = w.try_lookup(ROOT, &top.handle, name.as_bytes()).unwrap();
         assert_eq!(entry.fattr.fileid, *file_id, "{name}");
         assert!(![live.fattr.fileid, top.fattr.fileid].contains(file_id));
+        assert_eq!(w.list(&entry)[0], (".".into(), *file_id));
         // Inside, all numbers are those of the live files.
         let sub = w.try_lookup(ROOT, &entry.handle, b"sub").unwrap();
         assert_eq!(sub.fattr.fileid, w.walk("dir/sub").fattr.fileid);

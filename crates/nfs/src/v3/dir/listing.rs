@@ -71,13 +71,14 @@ fn list_entries(call: &mut Call<'_>, dir: &File, request: &ListRequest, w: &mut 
     let dir_attrs = call.attrs(dir)?;
     Status::OK.encode(w);
     let results = w.len();
-    let dir_attributes = Some(convert::fattr(dir, &dir_attrs));
-    ReaddirOkHead { dir_attributes, cookieverf: VERIFIER }.encode(w);
+    let own = convert::fattr(dir, &dir_attrs);
+    ReaddirOkHead { dir_attributes: Some(own), cookieverf: VERIFIER }.encode(w);
     let limit = results + request.bytes_max.min(LISTING_BYTES_MAX) as usize;
     let mut page = Page {
         w,
         limit,
         names_remaining: i64::from(request.names_max),
+        own_id: own.fileid,
         volume: dir.volume_id(),
         export: dir.export_id(),
         signer: &call.service.signer,
@@ -99,6 +100,8 @@ struct Page<'p, 'w> {
     /// Offset at which the results must end.
     limit: usize,
     names_remaining: i64,
+    /// The file id of the directory, which its storage may not know.
+    own_id: u64,
     volume: VolumeId,
     export: ExportId,
     signer: &'p HandleSigner,
@@ -127,14 +130,18 @@ impl Page<'_, '_> {
         ControlFlow::Continue(())
     }
 
+    fn file_id(&self, entry: &vfs::Entry<'_>) -> u64 {
+        if entry.name == b"." { self.own_id } else { entry.file_id }
+    }
+
     fn encode_name(&mut self, entry: &vfs::Entry<'_>) {
-        Entry { fileid: entry.file_id, name: entry.name, cookie: entry.cookie }.encode(self.w);
+        Entry { fileid: self.file_id(entry), name: entry.name, cookie: entry.cookie }.encode(self.w);
     }
 
     fn encode_plus(&mut self, entry: &vfs::Entry<'_>) {
         let handle = entry.object.map(|(key, _)| self.signer.sign(self.export, key));
         EntryPlus {
-            fileid: entry.file_id,
+            fileid: self.file_id(entry),
             name: entry.name,
             cookie: entry.cookie,
             name_attributes: entry.object.map(|(_, attrs)| convert::fattr_of(self.volume, attrs)),
