@@ -60,6 +60,7 @@ pub(super) fn set(
     if open.deletes() {
         return Err(NtStatus::DELETE_PENDING.into());
     }
+    open.check_writable()?;
     let seen = open.file.attrs(Blocking::Allowed)?;
     check_replaceable(open, &seen, &target)?;
     let exclusive = ExclusiveClaim::of(open)?;

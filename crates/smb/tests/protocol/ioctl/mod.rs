@@ -2,7 +2,7 @@
 
 pub(crate) mod copy;
 pub(crate) mod ranges;
-mod reparse;
+pub(crate) mod reparse;
 mod waits;
 
 use crate::rig::{Opening, Rig, output};

@@ -23,14 +23,14 @@ fn new(disposition: CreateDisposition) -> Opening {
 }
 
 /// The reparse data of a relative link.
-fn link(target: &str) -> Vec<u8> {
+pub(crate) fn link(target: &str) -> Vec<u8> {
     let wire = crate::rig::name(target);
     let name = Utf16::new(&wire).unwrap();
     let link = SymbolicLink { substitute_name: name, print_name: name, flags: SymlinkFlags::RELATIVE };
     ReparseData::SymbolicLink(link).to_bytes()
 }
 
-fn set(client: &mut Client, file: FileId, data: &[u8]) -> NtStatus {
+pub(crate) fn set(client: &mut Client, file: FileId, data: &[u8]) -> NtStatus {
     client.ioctl(file, CtlCode::SET_REPARSE_POINT, data, 0).status()
 }
 

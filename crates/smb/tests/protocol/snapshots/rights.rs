@@ -2,7 +2,10 @@
 
 use super::{Past, READS, at, snapshot};
 use crate::durable::{Context, create};
+use crate::extended_attributes;
 use crate::file_information::{dispose, rename};
+use crate::ioctl::copy::{copy, key_of};
+use crate::ioctl::reparse;
 use crate::lock::{ALONE, lock};
 use crate::query_directory::scan;
 use crate::rename::link;
@@ -11,10 +14,12 @@ use crate::settings::{DEFAULT, set};
 use smb_wire::classes::FileClass;
 use smb_wire::classes::file::{AccessInformation, BasicInformation, SizeInformation};
 use smb_wire::contexts::MaximalAccess;
+use smb_wire::copy::DuplicateExtents;
 use smb_wire::create::{CreateDisposition, CreateOptions, CreateResponse, OplockLevel, ShareAccess};
 use smb_wire::header::Command;
 use smb_wire::info::{InfoType, SecurityInformation, SetInfoRequest};
 use smb_wire::ioctl::CtlCode;
+use smb_wire::ranges::{FileLevelTrim, TrimRange};
 use smb_wire::security::{Control, SecurityDescriptor, Sid};
 use smb_wire::types::{AccessMask, FileAttributes};
 use smb_wire::{Decode, Encode, FileId, NtStatus};
@@ -113,7 +118,32 @@ fn open_with_all_rights_reads_and_its_changes_are_refused() {
     assert_eq!(past.get_at(1, "dir\\file"), b"old");
 }
 
-/// Sets an empty descriptor, with the parts of the owner and the list.
+#[test]
+fn requests_that_change_data_or_attributes_of_a_view_are_refused() {
+    let mut past = Past::new();
+    let live = past.client.open("doc", Opening::default());
+    let all = Opening { access: AccessMask::GENERIC_ALL, ..READS };
+    let (file, dir) = (past.open_at(1, "doc", all), past.open_at(1, "dir", all));
+    let client = &mut past.client;
+    let key = key_of(client, live);
+    copy(client, key, file, &[(0, 0, 3)]).assert_refused(PROTECTED);
+    let extents = DuplicateExtents {
+        source_file_id: live,
+        source_file_offset: 0,
+        target_file_offset: 0,
+        byte_count: 3,
+    };
+    client.ioctl(file, CtlCode::DUPLICATE_EXTENTS_TO_FILE, &extents.to_bytes(), 0).assert_refused(PROTECTED);
+    let trim = FileLevelTrim { ranges: vec![TrimRange { offset: 0, length: 3 }] };
+    client.ioctl(file, CtlCode::FILE_LEVEL_TRIM, &trim.to_bytes(), 12).assert_refused(PROTECTED);
+    for open in [file, dir] {
+        assert_eq!(extended_attributes::set(client, open, &[(b"name", b"value")]), PROTECTED);
+        assert_eq!(reparse::set(client, open, &reparse::link("target")), PROTECTED);
+    }
+    assert_eq!(past.get_at(1, "doc"), b"old");
+}
+
+/// Sets the owner.
 fn set_owner(client: &mut Client, file_id: FileId) -> NtStatus {
     let owner = Sid::unix_user(1000);
     let descriptor = SecurityDescriptor {
