@@ -3,7 +3,7 @@
 use crate::testing::v4::back::Rig as BackRig;
 use crate::testing::v4::minors::{MINORS, Rig};
 use crate::testing::v4::{at, copying, put};
-use crate::testing::{NOW, words};
+use crate::testing::{NOW, rule, words};
 use nfs_wire::v4::{
     Access, AccessArgs, AccessOk, AllocateArgs, Argument, Bitmap, CloneArgs, CloseArgs, CommitArgs,
     CopyReply, CreatVerfAttr, CreateArgs, CreateHow, CreateType, DataContent, DeallocateArgs,
@@ -15,8 +15,8 @@ use nfs_wire::v4::{
 };
 use std::sync::Arc;
 use vfs::{
-    Backend, Caller, Durability, Export, PendingSync, SetAttrs, Snapshot, Stability, Time, ViewId, Volume,
-    VolumeId,
+    Backend, Caller, Durability, Export, ExportRule, PendingSync, SetAttrs, Snapshot, SnapshotDirectory,
+    Squash, Stability, Time, ViewId, Volume, VolumeId,
 };
 use vfs_testing::MemFs;
 
@@ -338,6 +338,62 @@ fn file_that_is_open_when_its_snapshot_is_deleted_is_stale_and_closed() {
         let close = Argument::Close(CloseArgs { seqid: 0, open_stateid: stateid });
         assert_eq!(rig.client.status(&[put(&handle), close]), Status::OK);
         assert_eq!(rig.client.status(&[put(&handle)]), Status::STALE);
+    }
+}
+
+fn chmod(rig: &Rig, name: &[u8], mode: u32) {
+    let root = Arc::new(Export::new("/x", Arc::clone(&rig.volume), vec![])).root();
+    let (caller, set) = (Caller::new(0, 0, []), SetAttrs { mode: Some(mode), ..SetAttrs::default() });
+    let dir = root.open_dir(&caller, vfs::Blocking::Allowed).unwrap();
+    let file = dir.lookup(name, vfs::Blocking::Allowed).unwrap().file;
+    file.set_attrs(&caller, &set, None, &mut PendingSync::default()).unwrap();
+}
+
+#[test]
+fn rights_in_a_view_are_those_of_its_time_also_for_squashed_users() {
+    for minor in MINORS {
+        let fs = MemFs::new(Arc::new(|| NOW));
+        let mut rig = Rig::over(minor, fs.clone());
+        chmod(&rig, F, 0o600);
+        snapshot(&fs, &rig.volume, 1, "one");
+        chmod(&rig, F, 0o644);
+        let is_refused = |rig: &Rig| {
+            let live = rig.contents(&[W, F], Stateid::ANONYMOUS);
+            assert_eq!(live, Ok(Vec::new()), "it is open to all now");
+            let by_name =
+                rig.open_at(&[W, TOP, ONE], F, ShareAccess::READ, ShareDeny::NONE, OpenFlag::NoCreate);
+            rig.contents(OLD, Stateid::ANONYMOUS) == Err(Status::ACCESS) && by_name == Err(Status::ACCESS)
+        };
+        rig.client.env.user = (1000, 100);
+        assert!(is_refused(&rig), "4.{minor}");
+        rig.client.env.user = (0, 0);
+        assert_eq!(rig.contents(OLD, Stateid::ANONYMOUS), Ok(Vec::new()));
+        rig.serve(Some(ExportRule { squash: Squash::Root, ..rule(&[]) }));
+        assert!(is_refused(&rig), "4.{minor}");
+    }
+}
+
+#[test]
+fn hidden_and_forged_views_are_not_reached() {
+    for rig in MINORS.map(rig) {
+        let handles = [&[W, TOP][..], &[W, TOP, ONE], OLD].map(|path| rig.client.handle(path));
+        for handle in &handles {
+            let mut forged = handle.clone();
+            forged[20] ^= 2;
+            assert_eq!(rig.client.status(&[put(&forged)]), Status::BADHANDLE);
+        }
+        rig.volume.set_snapshot_directory(SnapshotDirectory::Hidden);
+        for handle in &handles {
+            assert_eq!(rig.client.status(&[put(handle)]), Status::STALE, "4.{}", rig.minor);
+        }
+        assert_eq!(rig.client.status(&at(&[W, TOP], [])), Status::NOENT);
+        assert!(rig.listed(&[W], &[attr::FILEID]).iter().all(|(name, ..)| name != TOP));
+        rig.volume.set_snapshot_directory(SnapshotDirectory::Listed);
+        let numbers = [attr::FSID, attr::FILEID, attr::MOUNTED_ON_FILEID];
+        let listed = rig.listed(&[W], &numbers);
+        let (_, _, values) = listed.iter().find(|(name, ..)| name == TOP).unwrap();
+        assert_eq!(*values, rig.client.attrs(&[W, TOP], &numbers).1);
+        assert!(rig.listed(&[W, D], &[attr::FILEID]).is_empty(), "in the root alone");
     }
 }
 
