@@ -7,6 +7,7 @@ use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Mode of a file that only the process's own user may read.
 pub const PRIVATE: u32 = 0o600;
@@ -31,6 +32,22 @@ pub fn create_new(path: &Path, mode: u32) -> io::Result<File> {
 /// which no other user can plant a link.
 pub fn create_or_truncate(path: &Path, mode: u32) -> io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(path)
+}
+
+/// Creates a file for reading and writing that has no name, so it is gone after its last descriptor.
+pub fn nameless(dir: &Path) -> io::Result<File> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    loop {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = dir.join(format!(".nameless-{}-{number}", std::process::id()));
+        let mut options = OpenOptions::new();
+        match options.read(true).write(true).create_new(true).mode(PRIVATE).open(&path) {
+            // A process before this one crashed in between.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+            Ok(file) => return fs::remove_file(&path).map(|()| file),
+        }
+    }
 }
 
 /// Opens an existing file for writing in place. Links are refused.
@@ -168,6 +185,19 @@ mod tests {
         assert!(open_for_update(&at("link")).is_err());
         assert_eq!(fs::read(at("victim")).unwrap(), b"kept");
         assert_eq!(fs::read(at("file")).unwrap(), b"new");
+    }
+
+    #[test]
+    fn nameless_file_is_read_and_written_and_not_listed() {
+        let dir = TestDir::new();
+        let mut files = [nameless(dir.path()).unwrap(), nameless(dir.path()).unwrap()];
+        files[0].write_all(b"one").unwrap();
+        files[1].write_all(b"other").unwrap();
+        io::Seek::rewind(&mut files[0]).unwrap();
+        let mut read = String::new();
+        files[0].read_to_string(&mut read).unwrap();
+        assert_eq!(read, "one");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 
     #[test]

@@ -208,7 +208,7 @@ impl Xattrs for FaultyNode {
     }
 }
 
-/// Calls to POSIX ACLs do not count: authorizing closures make them, and backends answer from memory.
+/// Reads of POSIX ACLs do not count: authorizing closures make them, and backends answer from memory.
 impl Acls for FaultyNode {
     fn access_acl(&self, attrs: &Attrs, blocking: Blocking) -> FsResult<Option<Arc<PosixAcl>>> {
         self.inner.acls().ok_or(FsError::NotSupported)?.access_acl(attrs, blocking)
@@ -216,6 +216,14 @@ impl Acls for FaultyNode {
 
     fn default_acl(&self) -> FsResult<Option<Arc<PosixAcl>>> {
         self.inner.acls().ok_or(FsError::NotSupported)?.default_acl()
+    }
+
+    fn set_access_acl(&self, acl: &PosixAcl) -> FsResult<()> {
+        self.call(self.inner.acls())?.set_access_acl(acl)
+    }
+
+    fn set_default_acl(&self, acl: Option<&PosixAcl>) -> FsResult<()> {
+        self.call(self.inner.acls())?.set_default_acl(acl)
     }
 }
 

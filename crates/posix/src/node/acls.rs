@@ -7,13 +7,13 @@
 use super::Node;
 use crate::error::refused;
 use crate::sys::proc_path;
-use rustix::fs::{fgetxattr, getxattr};
+use rustix::fs::{XattrFlags, fgetxattr, getxattr, removexattr, setxattr};
 use rustix::io::Errno;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use vfs::backend::xattrs::XATTR_VALUE_BYTES_MAX;
-use vfs::{Acls, Attrs, Blocking, FileType, FsResult, PosixAcl, Time, Wait};
+use vfs::{Acls, Attrs, Blocking, FileType, FsError, FsResult, PosixAcl, Time, Wait};
 
 const ACCESS: &str = "system.posix_acl_access";
 const DEFAULT: &str = "system.posix_acl_default";
@@ -34,7 +34,7 @@ impl Acls for Node {
         }
         let may_wait = !self.mount.is_memory && !cache.was_read();
         if blocking == Blocking::Never && may_wait {
-            return Err(vfs::FsError::Wait(Wait::Storage));
+            return Err(FsError::Wait(Wait::Storage));
         }
         // The ACL is read after the change time: an ACL set in between is cached under a time that has passed.
         let acl = self.read_acl(ACCESS)?.filter(PosixAcl::is_extended).map(Arc::new);
@@ -51,9 +51,33 @@ impl Acls for Node {
         }
         Ok(self.read_acl(DEFAULT)?.map(Arc::new))
     }
+
+    fn set_access_acl(&self, acl: &PosixAcl) -> FsResult<()> {
+        self.write_acl(ACCESS, acl)
+    }
+
+    fn set_default_acl(&self, acl: Option<&PosixAcl>) -> FsResult<()> {
+        if self.dir.is_none() {
+            return Err(FsError::NotDirectory);
+        }
+        if let Some(acl) = acl {
+            return self.write_acl(DEFAULT, acl);
+        }
+        self.check_attached()?;
+        match removexattr(proc_path(self.fd()), DEFAULT) {
+            Ok(()) | Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(()),
+            Err(errno) => Err(refused(errno)),
+        }
+    }
 }
 
 impl Node {
+    fn write_acl(&self, name: &str, acl: &PosixAcl) -> FsResult<()> {
+        self.check_attached()?;
+        // The kernel sets attributes through no `O_PATH` descriptor, but through its path.
+        setxattr(proc_path(self.fd()), name, &acl.to_xattr(), XattrFlags::empty()).map_err(refused)
+    }
+
     fn read_acl(&self, name: &str) -> FsResult<Option<PosixAcl>> {
         let mut short = [0; VALUE_BYTES];
         let acl = match value_of(self.fd(), name, &mut short) {

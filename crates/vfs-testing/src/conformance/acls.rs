@@ -10,7 +10,7 @@ use vfs::{Acls, Blocking, FileType, FsError, NewInode, NodeRef, PosixAcl, SetAtt
 family!("acls":
     a_backend_says_whether_it_has_them, a_list_of_others_is_seen_at_once, a_list_is_found_by_every_look,
     a_new_mode_sets_the_mask, a_list_stays_whatever_else_is_set, what_is_made_inherits, what_is_made_obeys_the_list_above,
-    decisions_may_ask_for_lists,
+    decisions_may_ask_for_lists, a_restored_list_is_seen_and_inherited,
 );
 
 /// A directory with its path; `None` if the backend has no POSIX ACLs.
@@ -202,4 +202,26 @@ fn decisions_may_ask_for_lists(fixture: &Fixture) -> Outcome {
     dir.rename(name("link"), &dir, name("moved"), &|from, _| both(from))?;
     dir.remove(name("moved"), &both)?;
     Ok(())
+}
+
+fn a_restored_list_is_seen_and_inherited(fixture: &Fixture) -> Outcome {
+    let Some((_, dir)) = ground(fixture)? else { return Ok(()) };
+    let file = dir.create_unchecked(name("file"), &fixture.new_inode())?.found.node;
+    for node in [&file, &dir] {
+        of(node)?.set_access_acl(&list())?;
+        eq("the list", seen(node)?, Some(list()))?;
+        eq("the mode", attrs(node)?.mode & 0o777, list().mode())?;
+        let minimal = PosixAcl { mask: None, users: [].into(), groups: [].into(), ..list() };
+        of(node)?.set_access_acl(&minimal)?;
+        eq("after a list that is a mode", (seen(node)?, attrs(node)?.mode & 0o777), (None, minimal.mode()))?;
+    }
+    of(&dir)?.set_default_acl(Some(&list()))?;
+    eq("the list to hand on", of(&dir)?.default_acl()?, Some(Arc::new(list())))?;
+    let heir =
+        dir.create_unchecked(name("heir"), &NewInode { mode: 0o666, ..fixture.new_inode() })?.found.node;
+    holds("it was handed on", seen(&heir)?.is_some())?;
+    of(&dir)?.set_default_acl(None)?;
+    of(&dir)?.set_default_acl(None)?;
+    eq("after its removal", of(&dir)?.default_acl()?, None)?;
+    eq("a file's list to hand on", of(&file)?.set_default_acl(Some(&list())), Err(FsError::NotDirectory))
 }

@@ -15,28 +15,14 @@ const DEFAULT: usize = 1;
 impl MemFs {
     /// Sets the access ACL of a path without the service, as setfacl(1) does; `None` removes it.
     pub fn set_access_acl(&self, path: &str, acl: Option<&PosixAcl>) -> FsResult<()> {
-        let mut store = self.0.lock();
-        let id = find(&store, path)?;
-        let mode = store.inode(id)?.attrs().mode;
-        let permissions = match acl {
-            Some(acl) => acl.mode(),
-            // As setfacl -b: the group has what its entry gave.
-            None => self.0.list(id, ACCESS).map_or(mode, |acl| mode & !0o070 | acl.group << 3),
-        };
-        let set = SetAttrs { mode: Some(mode & !0o777 | permissions & 0o777), ..SetAttrs::default() };
-        store.set_attrs(id, &set, (self.0.clock)())?;
-        self.0.put(id, ACCESS, acl.filter(|acl| acl.is_extended()).cloned());
-        Ok(())
+        let id = find(&self.0.lock(), path)?;
+        self.0.set_access(id, acl)
     }
 
     /// Sets the default ACL of the directory at a path; `None` removes it.
     pub fn set_default_acl(&self, path: &str, acl: Option<&PosixAcl>) -> FsResult<()> {
-        let mut store = self.0.lock();
-        let id = find(&store, path)?;
-        store.entries(id)?;
-        store.inode_mut(id)?.mark_changed((self.0.clock)());
-        self.0.put(id, DEFAULT, acl.cloned());
-        Ok(())
+        let id = find(&self.0.lock(), path)?;
+        self.0.set_default(id, acl)
     }
 }
 
@@ -47,6 +33,28 @@ fn find(store: &Store, path: &str) -> FsResult<u64> {
 }
 
 impl Shared {
+    fn set_access(&self, id: u64, acl: Option<&PosixAcl>) -> FsResult<()> {
+        let mut store = self.lock();
+        let mode = store.inode(id)?.attrs().mode;
+        let permissions = match acl {
+            Some(acl) => acl.mode(),
+            // As setfacl -b: the group has what its entry gave.
+            None => self.list(id, ACCESS).map_or(mode, |acl| mode & !0o070 | acl.group << 3),
+        };
+        let set = SetAttrs { mode: Some(mode & !0o777 | permissions & 0o777), ..SetAttrs::default() };
+        store.set_attrs(id, &set, (self.clock)())?;
+        self.put(id, ACCESS, acl.filter(|acl| acl.is_extended()).cloned());
+        Ok(())
+    }
+
+    fn set_default(&self, id: u64, acl: Option<&PosixAcl>) -> FsResult<()> {
+        let mut store = self.lock();
+        store.entries(id)?;
+        store.inode_mut(id)?.mark_changed((self.clock)());
+        self.put(id, DEFAULT, acl.cloned());
+        Ok(())
+    }
+
     fn lists(&self) -> MutexGuard<'_, Lists> {
         self.acls.lock()
     }
@@ -85,5 +93,13 @@ impl Acls for MemNode {
 
     fn default_acl(&self) -> FsResult<Option<Arc<PosixAcl>>> {
         Ok(self.fs.list(self.id, DEFAULT))
+    }
+
+    fn set_access_acl(&self, acl: &PosixAcl) -> FsResult<()> {
+        self.fs.set_access(self.id, Some(acl))
+    }
+
+    fn set_default_acl(&self, acl: Option<&PosixAcl>) -> FsResult<()> {
+        self.fs.set_default(self.id, acl)
     }
 }

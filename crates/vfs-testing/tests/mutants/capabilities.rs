@@ -39,6 +39,14 @@ impl Acls for MutantNode {
         let acl = self.inner.acls().ok_or(FsError::NotSupported)?.default_acl()?;
         Ok(acl.filter(|_| !self.has(Bug::HandsNoListOn)))
     }
+
+    fn set_access_acl(&self, acl: &PosixAcl) -> FsResult<()> {
+        self.inner.acls().ok_or(FsError::NotSupported)?.set_access_acl(acl)
+    }
+
+    fn set_default_acl(&self, acl: Option<&PosixAcl>) -> FsResult<()> {
+        self.inner.acls().ok_or(FsError::NotSupported)?.set_default_acl(acl)
+    }
 }
 
 impl MutantNode {

@@ -104,14 +104,15 @@ fn mark_name(root: &NodeRef, tree: &NodeRef) -> String {
 }
 
 /// The name of the directory for the streams of a file: the file's key in hexadecimal digits.
-fn dir_name(key: &FileKey) -> String {
+pub fn dir_name(key: &FileKey) -> String {
     key.bytes().iter().fold(String::new(), |mut name, byte| {
         let _ = write!(name, "{byte:02x}");
         name
     })
 }
 
-fn key_of(dir_name: &[u8]) -> Option<FileKey> {
+/// The file whose streams are in a directory of this name in the hidden tree.
+pub fn key_of(dir_name: &[u8]) -> Option<FileKey> {
     let digits = std::str::from_utf8(dir_name).ok().filter(|name| name.is_ascii())?;
     let bytes: Option<Vec<u8>> =
         (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok()).collect();
@@ -259,6 +260,31 @@ fn take_dir(parent: &NodeRef, name: Name<'_>) -> FsResult<(NodeRef, bool)> {
         Err(FsError::Exists) => Ok((parent.lookup(name, Blocking::Allowed)?.node, false)),
         Err(error) => Err(error),
     }
+}
+
+/// The hidden tree below the root of a backend, for copies of a whole volume; `None` if no file has streams.
+pub fn tree_of(root: &NodeRef) -> FsResult<Option<NodeRef>> {
+    match root.lookup(Name::STREAMS, Blocking::Allowed) {
+        Ok(Lookup { node, attrs }) => Ok(is_own_dir(&attrs).then_some(node)),
+        Err(FsError::NotFound) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Makes a stream of the file with this key below the root of a backend that serves no client yet.
+pub fn restore_stream(root: &NodeRef, key: &FileKey, name: &[u8]) -> FsResult<NodeRef> {
+    let (tree, is_new) = take_dir(root, Name::STREAMS)?;
+    if is_new {
+        mark(root, &tree)?;
+    }
+    let (dir, _) = take_dir(&tree, Name::new(dir_name(key).as_bytes())?)?;
+    let stored = StoredName::new(name)?;
+    Ok(dir.create(stored.name()?, &|_| Ok(own(FileType::Regular)))?.found.node)
+}
+
+/// The name of a stream whose data is in a file of this name.
+pub fn stream_name(file_name: &[u8]) -> Option<&[u8]> {
+    file_name.strip_prefix(&[MARK])
 }
 
 impl Volume {

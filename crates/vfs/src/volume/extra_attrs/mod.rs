@@ -64,7 +64,16 @@ impl ExtraAttrs {
         (0..=CHANGED_STEP_NS).contains(&later)
     }
 
-    pub(crate) fn encode(&self) -> [u8; BYTES] {
+    /// The record of a copy whose attributes are `copy` now, for a file that had `source`. The copy keeps the creation
+    /// time, and a change time that a client had set.
+    #[must_use]
+    pub fn of_copy(&self, source: &Attrs, copy: &Attrs) -> Self {
+        let set_changed = self.set_changed.filter(|_| self.is_change_of(source));
+        Self { born: self.born(source), set_changed, changed_at: copy.changed, ..*self }
+    }
+
+    /// The bytes of the record.
+    pub fn encode(&self) -> [u8; BYTES] {
         let mut bytes = [0; BYTES];
         let has = [
             (self.flags.is_some(), HAS_FLAGS),
@@ -84,7 +93,8 @@ impl ExtraAttrs {
         bytes
     }
 
-    pub(crate) fn decode(bytes: &[u8]) -> Self {
+    /// Reads a record; one that is invalid counts as damaged.
+    pub fn decode(bytes: &[u8]) -> Self {
         Self::decoded(bytes).unwrap_or(Self { is_damaged: true, ..Self::default() })
     }
 

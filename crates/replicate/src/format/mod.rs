@@ -1,0 +1,26 @@
+//! Layouts of everything in a vault (docs/formats/backup.md).
+
+pub(crate) mod bytes;
+pub(crate) mod leaf;
+pub(crate) mod manifest;
+pub(crate) mod names;
+pub(crate) mod pack;
+pub(crate) mod records;
+pub(crate) mod seal;
+pub(crate) mod sort_key;
+
+/// The version of the whole format.
+pub(crate) const VERSION: u8 = 1;
+/// The largest piece of a file that is one chunk. Chunks end at multiples of it.
+pub(crate) const CHUNK_BYTES: u64 = 1 << 20;
+/// The largest pack.
+pub(crate) const PACK_BYTES: usize = 64 << 20;
+/// The largest uncompressed leaf of an index, unless one record is larger.
+pub(crate) const LEAF_BYTES: usize = 256 << 10;
+/// The largest record of an index: all extended attributes of a file, with a margin.
+pub(crate) const RECORD_BYTES_MAX: usize = 1 << 20;
+/// The uncompressed size at which a part of a backup's lists ends.
+pub(crate) const PART_BYTES: usize = 4 << 20;
+/// The largest object that is no pack, uncompressed.
+pub(crate) const PART_BYTES_MAX: usize = 64 << 20;
+const _: () = assert!(LEAF_BYTES + RECORD_BYTES_MAX < PACK_BYTES / 8);

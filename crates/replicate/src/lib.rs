@@ -1,0 +1,39 @@
+//! Backups of snapshots in a vault, and restores.
+//!
+//! A *vault* is a directory or a bucket ([`store::ObjectStore`]). A *backup* in it is a manifest, an index of all files,
+//! and packs of their data. Each backup can be restored alone; unchanged data is in the packs of earlier backups.
+//! docs/formats/backup.md draws every byte.
+//!
+//! Time, randomness and waiting are arguments. Storage is reached through `vfs::Backend` only.
+//!
+//! Layers, top down: `backup`, `restore`, `compare`, `verify`, `sweep`, `tree`, `inodes`, `vault`, `sorter`, `store`,
+//! `job`, `error`, `format`.
+
+#![forbid(unsafe_code)]
+#![warn(unreachable_pub)]
+
+mod backup;
+mod compare;
+mod error;
+mod format;
+mod inodes;
+mod job;
+mod restore;
+mod sorter;
+pub mod store;
+mod sweep;
+mod tree;
+mod vault;
+mod verify;
+
+pub use backup::backup;
+pub use compare::{Difference, compare};
+pub use error::{Error, Result};
+pub use format::manifest::{Manifest, Totals};
+pub use format::names::BackupId;
+pub use format::seal::Key;
+pub use job::{ChangedRanges, Job, Progress, Source};
+pub use restore::{Restore, Selection, restore};
+pub use sweep::{Sweep, Swept, abandon, delete, sweep};
+pub use vault::{Listing, Owner, Random, Vault, VaultOptions};
+pub use verify::{Depth, Fault, Verify, verify};

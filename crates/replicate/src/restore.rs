@@ -1,0 +1,330 @@
+//! Restores: of a whole backup to an empty volume, or of some of its paths.
+
+use crate::error::{Error, Result, at};
+use crate::format::manifest::Manifest;
+use crate::format::records::Inode;
+use crate::job::Progress;
+use crate::tree::{Content, Tree, TreeEntry};
+use crate::vault::Vault;
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use vfs::backend::KEEP_SET_ID;
+use vfs::backend::xattrs::{SetXattr, XattrName};
+use vfs::volume::streams;
+use vfs::{
+    Backend, Blocking, ExtraAttrs, FileKey, FileType, FsError, FsResult, Lookup, Name, NewInode, NodeRef,
+    PosixAcl, SetAttrs, SetTime, Special,
+};
+
+/// The files to restore.
+#[derive(Clone, Copy, Debug)]
+pub enum Selection<'a> {
+    /// Everything. The target must have no files.
+    Whole,
+    /// Files and directories with all that is below them, by their paths from the root, `a/b`. Directories on the way
+    /// are made where they are missing. Names that exist in the target are [`FsError::Exists`].
+    Paths(&'a [&'a [u8]]),
+}
+
+/// The means that a caller gives a restore.
+pub struct Restore<'a> {
+    pub selection: Selection<'a>,
+    /// Called with the size of each chunk before it is written.
+    pub pace: &'a mut dyn FnMut(u64),
+    /// Called often. `Break` stops the restore with [`Error::Stopped`], and leaves an incomplete tree.
+    pub progress: &'a mut dyn FnMut(&Progress) -> ControlFlow<()>,
+}
+
+/// Restores files of a backup to a backend that serves no client yet. All is durable when it returns.
+pub fn restore(
+    vault: &Vault,
+    manifest: &Manifest,
+    target: &dyn Backend,
+    job: &mut Restore<'_>,
+) -> Result<Progress> {
+    let tree = Tree::open(vault, manifest)?;
+    let progress = match job.selection {
+        Selection::Whole => Progress {
+            files_total: Some(manifest.totals.files),
+            bytes_total: Some(manifest.totals.bytes),
+            ..Progress::default()
+        },
+        Selection::Paths(_) => Progress::default(),
+    };
+    let mut restorer = Restorer { tree, target, linked: HashMap::new(), progress, job };
+    let root = target.root();
+    match restorer.job.selection {
+        Selection::Whole => {
+            check_empty(&root).map_err(at(|| "the target".to_owned()))??;
+            let key = restorer.tree.root;
+            restorer.restore_dir(&key, root.clone())?;
+        }
+        Selection::Paths(paths) => paths.iter().try_for_each(|path| restorer.restore_path(&root, path))?,
+    }
+    target.sync().map_err(at(|| "the target".to_owned()))?;
+    Ok(restorer.progress)
+}
+
+fn check_empty(root: &NodeRef) -> FsResult<Result<()>> {
+    let mut is_empty = true;
+    root.read_dir(0, false, &mut |entry| {
+        // What a file system makes by itself.
+        is_empty = matches!(entry.name, b"." | b".." | b"lost+found");
+        if is_empty { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    Ok(if is_empty { Ok(()) } else { Err(Error::TargetNotEmpty) })
+}
+
+struct Restorer<'r, 'v, 'a> {
+    tree: Tree<'v>,
+    target: &'r dyn Backend,
+    /// Restored files that have more names, by their keys in the backup.
+    linked: HashMap<FileKey, FileKey>,
+    progress: Progress,
+    job: &'r mut Restore<'a>,
+}
+
+/// A directory whose entries are being restored.
+struct Open {
+    source: FileKey,
+    target: NodeRef,
+    inode: Inode,
+    after: Option<Vec<u8>>,
+}
+
+impl Restorer<'_, '_, '_> {
+    fn restore_path(&mut self, root: &NodeRef, path: &[u8]) -> Result<()> {
+        let shown = || String::from_utf8_lossy(path).into_owned();
+        let names: Vec<&[u8]> = path.split(|&byte| byte == b'/').filter(|name| !name.is_empty()).collect();
+        let Some((last, dirs)) = names.split_last() else { return Err(Error::NoPath(shown())) };
+        let (mut source, mut target) = (self.tree.root, root.clone());
+        for name in dirs {
+            let found = self.tree.entry(&source, name)?;
+            let found = found.filter(|found| found.file_type == FileType::Directory);
+            source = found.ok_or_else(|| Error::NoPath(shown()))?.key;
+            target = self.enter(&source, &target, name)?;
+        }
+        let entry = self.tree.entry(&source, last)?.ok_or_else(|| Error::NoPath(shown()))?;
+        match self.restore_entry(&target, &entry)? {
+            Some(dir) => self.restore_dir(&entry.key, dir),
+            None => Ok(()),
+        }
+    }
+
+    /// The directory of this name in the target, made with the attributes of the backup if it is missing.
+    fn enter(&mut self, source: &FileKey, target: &NodeRef, name: &[u8]) -> Result<NodeRef> {
+        let shown = || String::from_utf8_lossy(name).into_owned();
+        let checked = Name::new(name).map_err(at(shown))?;
+        match target.lookup(checked, Blocking::Allowed) {
+            Ok(Lookup { node, attrs }) if attrs.file_type == FileType::Directory => Ok(node),
+            Ok(_) => Err(Error::File(shown(), FsError::NotDirectory)),
+            Err(FsError::NotFound) => {
+                let inode = self.tree.inode(source)?;
+                let made = target.make_dir(checked, &|_| Ok(new_inode(&inode))).map_err(at(shown))?;
+                self.finish(source, &made.found.node, &inode)?;
+                Ok(made.found.node)
+            }
+            Err(error) => Err(at(shown)(error)),
+        }
+    }
+
+    /// Restores what is below a directory, then its attributes, which the entries would change.
+    fn restore_dir(&mut self, key: &FileKey, target: NodeRef) -> Result<()> {
+        let inode = self.tree.inode(key)?;
+        let mut open = vec![Open { source: *key, target, inode, after: None }];
+        while let Some(mut dir) = open.pop() {
+            let Some(entry) = self.tree.next_entry(&dir.source, dir.after.as_deref())? else {
+                self.finish(&dir.source, &dir.target, &dir.inode)?;
+                self.done(0)?;
+                continue;
+            };
+            let below = self.restore_entry(&dir.target, &entry)?;
+            dir.after = Some(entry.name);
+            open.push(dir);
+            if let Some(target) = below {
+                let inode = self.tree.inode(&entry.key)?;
+                open.push(Open { source: entry.key, target, inode, after: None });
+            }
+        }
+        Ok(())
+    }
+
+    /// Restores an object. Of a directory only the name is made, and the directory is returned.
+    fn restore_entry(&mut self, dir: &NodeRef, entry: &TreeEntry) -> Result<Option<NodeRef>> {
+        let shown = || String::from_utf8_lossy(&entry.name).into_owned();
+        let name = Name::new(&entry.name).map_err(at(shown))?;
+        if let Some(key) = self.linked.get(&entry.key) {
+            let node = self.target.node(key, Blocking::Allowed).map_err(at(shown))?;
+            dir.link(name, &node, &|_| Ok(())).map_err(at(shown))?;
+            return Ok(None);
+        }
+        let inode = self.tree.inode(&entry.key)?;
+        let new = |_: &_| Ok(new_inode(&inode));
+        let device = inode.attrs.device;
+        let made = match inode.attrs.file_type {
+            FileType::Directory => dir.make_dir(name, &new),
+            FileType::Regular => dir.create(name, &new),
+            FileType::Symlink => dir.make_special(name, Special::Symlink(&inode.target), &new),
+            FileType::Fifo => dir.make_special(name, Special::Fifo, &new),
+            FileType::Socket => dir.make_special(name, Special::Socket, &new),
+            FileType::Block => dir.make_special(name, Special::Block(device), &new),
+            FileType::Character => dir.make_special(name, Special::Character(device), &new),
+        };
+        let node = made.map_err(at(shown))?.found.node;
+        if inode.attrs.file_type == FileType::Directory {
+            return Ok(Some(node));
+        }
+        if inode.attrs.links > 1 {
+            self.linked.insert(entry.key, node.key());
+        }
+        self.write(&node, Content::of_file(&entry.key))?;
+        self.finish(&entry.key, &node, &inode)?;
+        self.done(if inode.attrs.file_type == FileType::Regular { inode.attrs.size } else { 0 })?;
+        Ok(None)
+    }
+
+    fn done(&mut self, bytes: u64) -> Result<()> {
+        self.progress.files_done += 1;
+        self.progress.bytes_done += bytes;
+        self.report()
+    }
+
+    fn report(&mut self) -> Result<()> {
+        match (self.job.progress)(&self.progress).is_break() {
+            true => Err(Error::Stopped),
+            false => Ok(()),
+        }
+    }
+
+    /// Writes the data of a file or a stream. Holes stay holes.
+    fn write(&mut self, node: &NodeRef, mut content: Content) -> Result<()> {
+        loop {
+            let extents = self.tree.next_extents(&mut content)?;
+            if extents.is_empty() {
+                return Ok(());
+            }
+            for extent in extents {
+                let chunk = self.tree.read(&extent)?;
+                (self.job.pace)(extent.len.into());
+                let written = node.write(extent.offset, &chunk, KEEP_SET_ID);
+                written.map_err(at(|| format!("file {:?}", node.key())))?;
+                self.report()?;
+            }
+        }
+    }
+
+    /// Restores streams, extended attributes, lists, and last the times.
+    fn finish(&mut self, source: &FileKey, node: &NodeRef, inode: &Inode) -> Result<()> {
+        let shown = || format!("file {:?}", node.key());
+        if matches!(inode.attrs.file_type, FileType::Regular | FileType::Directory) {
+            self.restore_streams(source, node)?;
+        }
+        restore_attrs(node, inode).map_err(at(shown))
+    }
+
+    fn restore_streams(&mut self, source: &FileKey, node: &NodeRef) -> Result<()> {
+        let (root, mut after) = (self.target.root(), None::<Vec<u8>>);
+        while let Some((name, inode)) = self.tree.next_stream(source, after.as_deref())? {
+            let shown = || format!("stream {:?}", String::from_utf8_lossy(&name));
+            let stream = streams::restore_stream(&root, &node.key(), &name).map_err(at(shown))?;
+            self.write(&stream, Content::of_stream(source, &name))?;
+            let attrs = &inode.attrs;
+            let modified = Some(SetTime::To(attrs.modified));
+            let set = SetAttrs { size: Some(attrs.size), modified, ..SetAttrs::default() };
+            stream.set_attrs(&set).map_err(at(shown))?;
+            self.done(attrs.size)?;
+            after = Some(name);
+        }
+        Ok(())
+    }
+}
+
+fn new_inode(inode: &Inode) -> NewInode {
+    let attrs = &inode.attrs;
+    let size = if attrs.file_type == FileType::Regular { attrs.size } else { 0 };
+    NewInode { mode: attrs.mode, uid: attrs.uid, gid: attrs.gid, times: None, size }
+}
+
+fn restore_attrs(node: &NodeRef, inode: &Inode) -> FsResult<()> {
+    let attrs = &inode.attrs;
+    let is_plain = matches!(attrs.file_type, FileType::Regular | FileType::Directory);
+    if is_plain {
+        let own = [XattrName::EXTRA_ATTRS, XattrName::ACL];
+        for (name, value) in &inode.xattrs {
+            // The record of the extra attributes is written last, because it names the change time before it.
+            match own.iter().find(|own| own.bytes() == name) {
+                Some(&XattrName::EXTRA_ATTRS) => {}
+                Some(own) => set_xattr(node, *own, value)?,
+                None => set_xattr(node, XattrName::new(name)?, value)?,
+            }
+        }
+    }
+    restore_acls(node, inode)?;
+    let is_link = attrs.file_type == FileType::Symlink;
+    let owned = SetAttrs {
+        mode: (!is_link).then_some(attrs.mode),
+        uid: Some(attrs.uid),
+        gid: Some(attrs.gid),
+        ..SetAttrs::default()
+    };
+    let is_new_owner =
+        node.attrs(Blocking::Allowed).map(|now| (now.uid, now.gid) != (attrs.uid, attrs.gid))?;
+    // A root that exists has the owner of its maker; all else was made with its own.
+    let set = if is_new_owner { owned } else { SetAttrs { uid: None, gid: None, ..owned } };
+    let times = SetAttrs {
+        accessed: Some(SetTime::To(attrs.accessed)),
+        modified: Some(SetTime::To(attrs.modified)),
+        ..SetAttrs::default()
+    };
+    if !set.is_empty() {
+        node.set_attrs(&set)?;
+    }
+    node.set_attrs(&times)?;
+    if is_plain { restore_extra(node, inode) } else { Ok(()) }
+}
+
+/// Restores Windows attributes, and the creation time, which no file system lets a service set.
+fn restore_extra(node: &NodeRef, inode: &Inode) -> FsResult<()> {
+    let record = inode.xattrs.iter().find(|(name, _)| name == XattrName::EXTRA_ATTRS.bytes());
+    if record.is_none() && (inode.attrs.born.is_none() || node.xattrs().is_none()) {
+        return Ok(());
+    }
+    let extra = record.map_or_else(ExtraAttrs::default, |(_, value)| ExtraAttrs::decode(value));
+    let copy = extra.of_copy(&inode.attrs, &node.attrs(Blocking::Allowed)?);
+    set_xattr(node, XattrName::EXTRA_ATTRS, &copy.encode())
+}
+
+fn set_xattr(node: &NodeRef, name: XattrName<'_>, value: &[u8]) -> FsResult<()> {
+    let xattrs = node.xattrs().ok_or(FsError::NotSupported)?;
+    xattrs.set(name, value, SetXattr::Either, &|_| Ok(())).map(drop)
+}
+
+/// Restores POSIX ACLs, and removes those that the directory in the target has passed on.
+fn restore_acls(node: &NodeRef, inode: &Inode) -> FsResult<()> {
+    let is_dir = inode.attrs.file_type == FileType::Directory;
+    let Some(acls) = node.acls() else {
+        let has_any = inode.access_acl.is_some() || inode.default_acl.is_some();
+        return if has_any { Err(FsError::NotSupported) } else { Ok(()) };
+    };
+    if inode.attrs.file_type == FileType::Symlink {
+        return Ok(());
+    }
+    let now = node.attrs(Blocking::Allowed)?;
+    match &inode.access_acl {
+        Some(acl) => acls.set_access_acl(acl)?,
+        None if acls.access_acl(&now, Blocking::Allowed)?.is_some() => {
+            acls.set_access_acl(&list_of_mode(inode.attrs.mode))?;
+        }
+        None => {}
+    }
+    if is_dir && (inode.default_acl.is_some() || acls.default_acl()?.is_some()) {
+        acls.set_default_acl(inode.default_acl.as_ref())?;
+    }
+    Ok(())
+}
+
+/// The list that says no more than a mode, so that the storage keeps the mode alone.
+fn list_of_mode(mode: u32) -> PosixAcl {
+    let [owner, group, other] = [6, 3, 0].map(|shift| mode >> shift & 7);
+    PosixAcl { owner, group, mask: None, other, users: [].into(), groups: [].into() }
+}

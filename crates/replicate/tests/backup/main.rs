@@ -1,0 +1,10 @@
+//! Backups of volumes in memory, and restores.
+
+mod faults;
+mod incremental;
+mod owners;
+mod random;
+mod rig;
+mod sweeping;
+mod trees;
+mod verifying;

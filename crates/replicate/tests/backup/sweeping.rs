@@ -1,0 +1,145 @@
+//! Deletion of backups, and what a sweep removes.
+
+use crate::rig::{Rig, Volume, new_id, noise, random, seconds, source};
+use replicate::{Depth, Error, Manifest, Source, Sweep, Verify, delete, sweep, verify};
+use std::ops::ControlFlow;
+
+/// Three backups: one file stays, one is replaced each time.
+fn chain() -> (Rig, Volume, Vec<Manifest>) {
+    let (rig, volume) = (Rig::new(None), Volume::new());
+    volume.put("stays", &noise(1, 3 << 20));
+    let mut made: Vec<Manifest> = Vec::new();
+    for round in 0..3 {
+        volume.put("replaced", &noise(round + 10, 2 << 20));
+        volume.advance(10);
+        made.push(rig.back_up(&volume, made.last().map(|last| last.id)));
+    }
+    (rig, volume, made)
+}
+
+fn is_intact(rig: &Rig, manifest: &Manifest) -> bool {
+    let progress = &mut |_, _| ControlFlow::Continue(());
+    let mut job = Verify { depth: Depth::Data, pace: &mut |_| (), progress };
+    verify(&rig.vault, manifest, &mut job).unwrap().is_empty()
+}
+
+fn packs(rig: &Rig) -> usize {
+    rig.store.objects().keys().filter(|name| name.starts_with("packs/")).count()
+}
+
+#[test]
+fn deleted_backup_frees_what_no_other_needs() {
+    let (rig, volume, made) = chain();
+    assert_eq!(packs(&rig), 6);
+    delete(&rig.vault, made[1].id, seconds(1), &mut random).unwrap();
+    assert_eq!(rig.vault.list().unwrap().backups, [made[0].clone(), made[2].clone()]);
+    assert!(matches!(rig.vault.manifest(made[1].id), Err(Error::NotFound(_))));
+    assert_eq!(packs(&rig), 6, "its space is free after a sweep");
+    let swept = rig.sweep_at(1).unwrap();
+    assert_eq!((swept.packs, swept.backups), (2, 1));
+    assert!(swept.bytes > 2 << 20 && swept.bytes < 3 << 20, "{swept:?}");
+    assert!(is_intact(&rig, &made[0]) && is_intact(&rig, &made[2]));
+    rig.check_restore(&made[2], &volume);
+    // The first has data that the last needs, too.
+    delete(&rig.vault, made[0].id, seconds(1), &mut random).unwrap();
+    rig.sweep_at(1).unwrap();
+    rig.check_restore(&made[2], &volume);
+    delete(&rig.vault, made[2].id, seconds(1), &mut random).unwrap();
+    rig.sweep_at(1).unwrap();
+    let left: Vec<String> = rig.store.objects().keys().cloned().collect();
+    assert!(
+        left.iter().all(|name| ["vault", "owners", "leases"].contains(&name.split('/').next().unwrap())),
+        "{left:?}"
+    );
+}
+
+#[test]
+fn sweep_that_is_interrupted_anywhere_leaves_the_others_intact() {
+    for changes in 0.. {
+        let (rig, volume, made) = chain();
+        delete(&rig.vault, made[0].id, seconds(1), &mut random).unwrap();
+        delete(&rig.vault, made[1].id, seconds(1), &mut random).unwrap();
+        rig.store.fail_after(changes);
+        let swept = rig.sweep_at(1);
+        rig.store.heal();
+        assert_eq!(rig.vault.list().unwrap().backups, [made[2].clone()]);
+        assert!(is_intact(&rig, &made[2]));
+        if swept.is_ok() {
+            assert!(changes > 8, "{changes}");
+            break;
+        }
+        // After a crash the lease runs out.
+        rig.sweep_at(5_000).unwrap();
+        let last = rig.check_restore(&made[2], &volume);
+        drop(last);
+        assert!(!rig.store.objects().keys().any(|name| name.starts_with("deleted/")));
+    }
+}
+
+#[test]
+fn one_process_sweeps_at_a_time() {
+    let (rig, _, made) = chain();
+    delete(&rig.vault, made[1].id, seconds(1), &mut random).unwrap();
+    let mut refused = None;
+    let mut job = Sweep {
+        random: &mut random,
+        now: &|| seconds(100),
+        progress: &mut |_, _| {
+            refused.get_or_insert_with(|| (rig.sweep_at(200), rig.sweep_at(2_000).is_ok()));
+            ControlFlow::Break(())
+        },
+    };
+    let stopped = sweep(&rig.vault, &mut job);
+    assert!(matches!(stopped, Err(Error::Stopped)), "{stopped:?}");
+    let (second, later) = refused.unwrap();
+    assert!(matches!(second, Err(Error::Leased(until)) if until == seconds(700)), "{second:?}");
+    assert!(later, "the lease of a process that crashed ends");
+    assert!(is_intact(&rig, &made[0]) && is_intact(&rig, &made[2]));
+}
+
+#[test]
+fn locked_backup_stays_until_its_time() {
+    let (rig, volume) = (Rig::new(None), Volume::new());
+    volume.put("file", b"x");
+    let until = Some(seconds(5_000));
+    let locked = Source { locked_until: until, ..source(&volume, None, seconds(volume.now() + 5)) };
+    let (manifest, _) = rig.run(new_id(), &locked).unwrap();
+    assert_eq!(manifest.locked_until, until);
+    let refused = delete(&rig.vault, manifest.id, seconds(4_999), &mut random);
+    assert!(matches!(refused, Err(Error::Locked(_, at)) if Some(at) == until), "{refused:?}");
+    delete(&rig.vault, manifest.id, seconds(5_000), &mut random).unwrap();
+    assert_eq!(rig.sweep_at(5_000).unwrap().backups, 1);
+}
+
+#[test]
+fn packs_of_an_unfinished_backup_and_of_its_base_stay() {
+    let (rig, volume, made) = chain();
+    let base = made[2].id;
+    volume.put("new", &noise(77, 70 << 20));
+    let id = new_id();
+    let taken = seconds(volume.now() + 5);
+    // The session and one pack.
+    rig.store.fail_after(2);
+    assert!(rig.run(id, &source(&volume, Some(base), taken)).is_err());
+    rig.store.heal();
+    for manifest in &made {
+        delete(&rig.vault, manifest.id, seconds(1), &mut random).unwrap();
+    }
+    let swept = rig.sweep_at(1).unwrap();
+    assert_eq!(swept.backups, 2, "the base is still needed");
+    let (manifest, progress) = rig.run(id, &source(&volume, Some(base), taken)).unwrap();
+    assert!(progress.bytes_read < 20 << 20, "{}", progress.bytes_read);
+    rig.sweep_at(1).unwrap();
+    rig.check_restore(&manifest, &volume);
+    assert_eq!(rig.vault.list().unwrap().backups, [manifest]);
+}
+
+#[test]
+fn nothing_is_swept_while_a_manifest_is_damaged() {
+    let (rig, _, made) = chain();
+    delete(&rig.vault, made[1].id, seconds(1), &mut random).unwrap();
+    let manifest = format!("backups/{}/manifest", made[0].id);
+    rig.store.objects().get_mut(&manifest).unwrap()[50] ^= 1;
+    assert!(matches!(rig.sweep_at(1), Err(Error::Damaged(..))));
+    assert_eq!(packs(&rig), 6);
+}
