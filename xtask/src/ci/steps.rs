@@ -45,6 +45,7 @@ pub(super) fn ci() -> anyhow::Result<Vec<Step>> {
             .never_again(),
         with_binary("package", "guest package", 10)?.after(&[IMAGE]),
         command("schemathesis", "conformance/schemathesis/run 15", 15).after(&[PROGRAMS]).never_again(),
+        command("vaults in buckets", "conformance/s3/run", 10).after(&[PROGRAMS]),
         command("fio-plot", "conformance/fio-plot/run", 10).after(&[PROGRAMS]),
         xtask("timed tests", "programs --group timed --brief", 20)?.after(&[PROGRAMS]).takes(Load::Machine),
         with_binary("two clients", "guest two-clients --brief", 15)?

@@ -13,7 +13,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use vfs::backend::xattrs::XATTR_VALUE_BYTES_MAX;
-use vfs::{Acls, Attrs, Blocking, FileType, FsError, FsResult, PosixAcl, Time, Wait};
+use vfs::{Acls, Attrs, Blocking, FileType, FsError, FsResult, PosixAcl, SetAttrs, Time, Wait};
 
 const ACCESS: &str = "system.posix_acl_access";
 const DEFAULT: &str = "system.posix_acl_default";
@@ -53,7 +53,10 @@ impl Acls for Node {
     }
 
     fn set_access_acl(&self, acl: &PosixAcl) -> FsResult<()> {
-        self.write_acl(ACCESS, acl)
+        self.write_acl(ACCESS, acl)?;
+        // The kernel changes the real mode. A recorded one follows here.
+        let mode = vfs::Node::attrs(self, Blocking::Allowed)?.mode & !0o777 | acl.mode();
+        vfs::Node::set_attrs(self, &SetAttrs { mode: Some(mode), ..SetAttrs::default() }).map(drop)
     }
 
     fn set_default_acl(&self, acl: Option<&PosixAcl>) -> FsResult<()> {

@@ -1,8 +1,10 @@
 //! Stores of objects: immutable, named byte strings.
 
 mod directory;
+mod s3;
 
 pub use directory::Directory;
+pub use s3::{S3, S3Options};
 
 use std::io;
 use std::ops::ControlFlow;

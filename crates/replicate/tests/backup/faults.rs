@@ -104,7 +104,7 @@ fn caller_stops_a_backup_and_goes_on() {
             if progress.bytes_sent > 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         },
     };
-    let source = source(&volume, None, seconds(volume.now() + 5));
+    let source = source(&volume, None, seconds(volume.now()));
     let stopped = backup(&rig.vault, id, &source, &mut job);
     assert!(matches!(stopped, Err(Error::Stopped)), "{stopped:?}");
     assert!(calls > 50);
@@ -122,7 +122,7 @@ fn interrupted_backup_goes_on_from_its_own_snapshot_only() {
     rig.store.fail_after(1);
     assert!(rig.try_back_up(&volume, id, None).is_err());
     rig.store.heal();
-    let other = Source { snapshot: "another", ..source(&volume, None, seconds(volume.now() + 5)) };
+    let other = Source { snapshot: "another", ..source(&volume, None, seconds(volume.now())) };
     let refused = rig.run(id, &other);
     assert!(matches!(refused, Err(Error::OtherSource(_))), "{refused:?}");
     assert!(rig.try_back_up(&volume, id, None).is_ok());
@@ -133,7 +133,7 @@ fn storage_error_ends_a_backup_with_the_file() {
     let (rig, volume) = (Rig::new(None), Volume::new());
     trees::fill(&volume);
     let faulty = vfs_testing::Faulty::new(std::sync::Arc::new(volume.fs.clone()));
-    let at = source(&volume, None, seconds(volume.now() + 5));
+    let at = source(&volume, None, seconds(volume.now()));
     let at = Source { backend: &faulty, ..at };
     let id = new_id();
     let mut failed = 0;

@@ -5,6 +5,7 @@ mod incremental;
 mod owners;
 mod random;
 mod rig;
+mod s3;
 mod sweeping;
 mod trees;
 mod verifying;

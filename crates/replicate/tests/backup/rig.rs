@@ -202,7 +202,7 @@ impl Rig {
         Self { store, vault, scratch: tempfile::tempdir().unwrap() }
     }
 
-    /// Backs up the present state of a volume, taken five seconds after its last change.
+    /// Backs up the present state of a volume, taken now.
     pub(crate) fn back_up(&self, volume: &Volume, previous: Option<BackupId>) -> Manifest {
         self.try_back_up(volume, new_id(), previous).unwrap().0
     }
@@ -213,7 +213,7 @@ impl Rig {
         id: BackupId,
         previous: Option<BackupId>,
     ) -> Result<(Manifest, Progress), Error> {
-        let taken = seconds(volume.now() + 5);
+        let taken = seconds(volume.now());
         let source = source(volume, previous, taken);
         self.run(id, &source)
     }

@@ -102,7 +102,7 @@ fn locked_backup_stays_until_its_time() {
     let (rig, volume) = (Rig::new(None), Volume::new());
     volume.put("file", b"x");
     let until = Some(seconds(5_000));
-    let locked = Source { locked_until: until, ..source(&volume, None, seconds(volume.now() + 5)) };
+    let locked = Source { locked_until: until, ..source(&volume, None, seconds(volume.now())) };
     let (manifest, _) = rig.run(new_id(), &locked).unwrap();
     assert_eq!(manifest.locked_until, until);
     let refused = delete(&rig.vault, manifest.id, seconds(4_999), &mut random);
@@ -117,7 +117,7 @@ fn packs_of_an_unfinished_backup_and_of_its_base_stay() {
     let base = made[2].id;
     volume.put("new", &noise(77, 70 << 20));
     let id = new_id();
-    let taken = seconds(volume.now() + 5);
+    let taken = seconds(volume.now());
     // The session and one pack.
     rig.store.fail_after(2);
     assert!(rig.run(id, &source(&volume, Some(base), taken)).is_err());
