@@ -32,8 +32,9 @@ pub struct Job<'a> {
     pub scratch: &'a Path,
     pub random: &'a mut dyn FnMut(&mut [u8]),
     pub now: &'a dyn Fn() -> Time,
-    /// Called with the size of each object before it is sent; waits as long as a limit of the bandwidth demands.
-    pub pace: &'a mut dyn FnMut(u64),
+    /// Called with the size of each piece before it is sent; waits as long as a limit of the bandwidth demands. `Break`
+    /// stops the backup.
+    pub pace: &'a mut dyn FnMut(u64) -> ControlFlow<()>,
     /// Called often. `Break` stops the backup with [`Error::Stopped`]; a later call goes on.
     pub progress: &'a mut dyn FnMut(&Progress) -> ControlFlow<()>,
 }

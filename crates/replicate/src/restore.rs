@@ -29,8 +29,8 @@ pub enum Selection<'a> {
 /// The means that a caller gives a restore.
 pub struct Restore<'a> {
     pub selection: Selection<'a>,
-    /// Called with the size of each chunk before it is written.
-    pub pace: &'a mut dyn FnMut(u64),
+    /// Called with the size of each chunk before it is written; waits as long as a limit demands. `Break` stops.
+    pub pace: &'a mut dyn FnMut(u64) -> ControlFlow<()>,
     /// Called often. `Break` stops the restore with [`Error::Stopped`], and leaves an incomplete tree.
     pub progress: &'a mut dyn FnMut(&Progress) -> ControlFlow<()>,
 }
@@ -205,7 +205,9 @@ impl Restorer<'_, '_, '_> {
             }
             for extent in extents {
                 let chunk = self.tree.read(&extent)?;
-                (self.job.pace)(extent.len.into());
+                if (self.job.pace)(extent.len.into()).is_break() {
+                    return Err(Error::Stopped);
+                }
                 let written = node.write(extent.offset, &chunk, KEEP_SET_ID);
                 written.map_err(at(|| format!("file {:?}", node.key())))?;
                 self.report()?;

@@ -31,8 +31,8 @@ pub struct Fault {
 /// The means that a caller gives a check.
 pub struct Verify<'a> {
     pub depth: Depth,
-    /// Called with the size of each pack before it is read.
-    pub pace: &'a mut dyn FnMut(u64),
+    /// Called with the size of each pack before it is read; waits as long as a limit demands. `Break` stops.
+    pub pace: &'a mut dyn FnMut(u64) -> ControlFlow<()>,
     /// Called with the bytes of packs that were checked, and all. `Break` stops the check with [`Error::Stopped`].
     pub progress: &'a mut dyn FnMut(u64, u64) -> ControlFlow<()>,
 }
@@ -50,7 +50,9 @@ pub fn verify(vault: &Vault, manifest: &Manifest, job: &mut Verify<'_>) -> Resul
         let why = match job.depth {
             Depth::Objects => check_size(vault, *pack, info)?,
             Depth::Data => {
-                (job.pace)(info.size);
+                if (job.pace)(info.size).is_break() {
+                    return Err(Error::Stopped);
+                }
                 check_pack(vault, *pack, info)?
             }
         };

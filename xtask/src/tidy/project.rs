@@ -36,7 +36,7 @@ pub(super) const EDGES: [Row<'_>; 25] = [
         &["api-client", "control", "envelope", "http-server", "stable", "vfs"],
         &["identity", "vfs-testing"],
     ),
-    ("replicate", &["stable", "vfs"], &["vfs-testing"]),
+    ("replicate", &["stable", "vfs"], &["posix", "vfs-testing"]),
     ("report", &["envelope"], &[]),
     ("wire-client", &["identity", "nfs-wire", "smb-wire", "xdr"], &[]),
     (

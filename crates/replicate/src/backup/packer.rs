@@ -7,6 +7,7 @@ use crate::format::records::Place;
 use crate::job::Job;
 use crate::vault::{Vault, at, damaged};
 use std::collections::{BTreeMap, HashMap};
+use std::io::{self, ErrorKind};
 
 pub(super) struct Packer<'v> {
     vault: &'v Vault,
@@ -75,9 +76,9 @@ impl<'v> Packer<'v> {
     fn send(&mut self, builder: PackBuilder, job: &mut Job<'_>) -> Result<()> {
         let finished = builder.finish();
         let (id, bytes, info) = finished.ok_or_else(|| damaged("packs/", "a pack cannot be encrypted"))?;
-        (job.pace)(info.size);
         let name = id.object();
-        if !self.vault.store().put_new(&name, &bytes).map_err(at(&name))? {
+        let put = self.vault.store().put_new(&name, &bytes, job.pace);
+        if !put.map_err(stopped_or(at(&name)))? {
             // A repeated request may have found its own object.
             let size = self.vault.store().size(&name).map_err(at(&name))?;
             if size != Some(info.size) {
@@ -98,6 +99,11 @@ impl<'v> Packer<'v> {
     pub(super) fn used(&self) -> &BTreeMap<PackId, PackInfo> {
         &self.used
     }
+}
+
+/// An error of the store, unless the pace ended the work.
+fn stopped_or(at: impl Fn(io::Error) -> Error) -> impl Fn(io::Error) -> Error {
+    move |error| if error.kind() == ErrorKind::Interrupted { Error::Stopped } else { at(error) }
 }
 
 fn new_id(backup: BackupId, job: &mut Job<'_>) -> PackId {

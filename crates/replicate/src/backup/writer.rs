@@ -2,7 +2,7 @@
 
 use super::packer::Packer;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::PART_BYTES;
 use crate::format::bytes::Writer;
 use crate::format::leaf::LeafBuilder;
@@ -117,7 +117,9 @@ fn put_part(
         let mut number = [0; 8];
         (job.random)(&mut number);
         let object = names::part(id, number);
-        (job.pace)(payload.len() as u64);
+        if (job.pace)(payload.len() as u64).is_break() {
+            return Err(Error::Stopped);
+        }
         let written = vault.put(&object, kind, payload, job.random)?;
         if written.is_new {
             return Ok(Part { object, hash: written.hash });

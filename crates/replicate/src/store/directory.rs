@@ -1,6 +1,6 @@
 //! Objects as files below a directory.
 
-use super::{ObjectSink, ObjectStore};
+use super::{ObjectSink, ObjectStore, Pace, wait};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 use stable::files::{PRIVATE, PRIVATE_DIR, create_new, make_dirs, sync_dir};
@@ -13,6 +13,8 @@ use vfs::Time;
 
 /// The directory of incomplete objects. No object's name begins with a dot.
 const DRAFTS: &str = ".drafts";
+/// The pieces in which an object is written.
+const PIECE_BYTES: usize = 1 << 20;
 
 pub struct Directory {
     root: PathBuf,
@@ -107,13 +109,14 @@ impl Directory {
 }
 
 impl ObjectStore for Directory {
-    fn put_new(&self, name: &str, content: &[u8]) -> io::Result<bool> {
+    fn put_new(&self, name: &str, content: &[u8], pace: &mut Pace<'_>) -> io::Result<bool> {
         let path = self.path(name);
         let dir = path.parent().ok_or(ErrorKind::InvalidInput)?;
         self.make_parents(dir)?;
         let (draft, mut file) = self.draft()?;
-        let put =
-            file.write_all(content).and_then(|()| file.sync_all()).and_then(|()| publish(&draft, &path));
+        let mut write = |piece: &[u8]| wait(pace, piece).and_then(|()| file.write_all(piece));
+        let written = content.chunks(PIECE_BYTES).try_for_each(&mut write);
+        let put = written.and_then(|()| file.sync_all()).and_then(|()| publish(&draft, &path));
         if !matches!(put, Ok(true)) {
             _ = fs::remove_file(&draft);
         }
@@ -173,6 +176,7 @@ fn publish(draft: &Path, path: &Path) -> io::Result<bool> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::unpaced;
     use super::*;
     use std::ops::ControlFlow;
 
@@ -192,8 +196,8 @@ mod tests {
     fn object_is_put_once_and_read_in_parts() {
         let dir = tempfile::tempdir().unwrap();
         let store = Directory::open(dir.path()).unwrap();
-        assert!(store.put_new("a/b/one", b"content").unwrap());
-        assert!(!store.put_new("a/b/one", b"other").unwrap());
+        assert!(store.put_new("a/b/one", b"content", &mut unpaced).unwrap());
+        assert!(!store.put_new("a/b/one", b"other", &mut unpaced).unwrap());
         assert_eq!(store.read("a/b/one", 0, 99).unwrap(), b"content");
         assert_eq!(store.read("a/b/one", 2, 3).unwrap(), b"nte");
         assert_eq!(store.size("a/b/one").unwrap(), Some(7));
@@ -209,7 +213,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let store = Directory::open(dir.path()).unwrap();
         for name in ["packs/aa1", "packs/aa2", "packs/ab1", "vault", "packs2/aa1"] {
-            store.put_new(name, b"x").unwrap();
+            store.put_new(name, b"x", &mut unpaced).unwrap();
         }
         let found =
             |prefix: &str| names(&store, prefix).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
@@ -230,5 +234,21 @@ mod tests {
         drop(file);
         Directory::open(dir.path()).unwrap();
         assert!(!draft.exists());
+    }
+
+    #[test]
+    fn object_is_paced_and_absent_if_the_work_ends() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Directory::open(dir.path()).unwrap();
+        let (content, mut left) = (vec![7; 3 * PIECE_BYTES + 5], 2 * PIECE_BYTES as u64);
+        let mut pace = |bytes| {
+            left = u64::saturating_sub(left, bytes);
+            if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        assert_eq!(store.put_new("one", &content, &mut pace).unwrap_err().kind(), ErrorKind::Interrupted);
+        assert_eq!(store.size("one").unwrap(), None);
+        assert_eq!(fs::read_dir(dir.path().join(DRAFTS)).unwrap().count(), 0);
+        assert!(store.put_new("one", &content, &mut unpaced).unwrap());
+        assert_eq!(store.read("one", 0, 4 * PIECE_BYTES).unwrap(), content);
     }
 }

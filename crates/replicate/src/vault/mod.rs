@@ -10,7 +10,7 @@ use crate::format::manifest::Manifest;
 use crate::format::names::{self, BackupId, Hash};
 use crate::format::seal::{Key, ObjectKind, SALT_BYTES, Secrets};
 use crate::format::{PACK_BYTES, PART_BYTES_MAX};
-use crate::store::ObjectStore;
+use crate::store::{ObjectStore, unpaced};
 use header::Header;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -73,7 +73,7 @@ impl Vault {
         let secrets = Secrets::new(options.key.as_ref(), &salt);
         let is_encrypted = secrets.is_encrypted();
         let header = Header { is_encrypted, id, salt, check: secrets.check(), created: options.created };
-        let is_new = store.put_new(names::VAULT, &header.encode()).map_err(at(names::VAULT))?;
+        let is_new = store.put_new(names::VAULT, &header.encode(), &mut unpaced).map_err(at(names::VAULT))?;
         if !is_new {
             return Err(Error::VaultExists);
         }
@@ -249,7 +249,7 @@ impl Vault {
         random(&mut salt);
         let object = self.secrets.seal(name, kind, salt, payload);
         let object = object.ok_or_else(|| damaged(name, "it cannot be encrypted"))?;
-        let is_new = self.store.put_new(name, &object).map_err(at(name))?;
+        let is_new = self.store.put_new(name, &object, &mut unpaced).map_err(at(name))?;
         Ok(Written { is_new, hash: Hash(*blake3::hash(&object).as_bytes()) })
     }
 

@@ -98,7 +98,10 @@ fn caller_stops_a_backup_and_goes_on() {
         scratch: rig.scratch.path(),
         random: &mut crate::rig::random,
         now: &|| seconds(5),
-        pace: &mut |bytes| paced += bytes,
+        pace: &mut |bytes| {
+            paced += bytes;
+            ControlFlow::Continue(())
+        },
         progress: &mut |progress| {
             calls += 1;
             if progress.bytes_sent > 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -185,4 +188,21 @@ fn restore_of_a_failing_store_ends_with_an_error_and_never_with_wrong_data() {
     assert!(matches!(rig.restore(&manifest, replicate::Selection::Whole), Err(Error::Damaged(..))));
     assert!(file.read_vec(0, 9, vfs::Blocking::Allowed).is_ok());
     assert!(volume.root().lookup(name(b"file"), vfs::Blocking::Allowed).is_ok());
+}
+
+#[test]
+fn pace_ends_a_backup_before_it_sends() {
+    let (rig, volume) = (Rig::new(None), Volume::new());
+    volume.put("file", &noise(1, 100_000));
+    let source = source(&volume, None, seconds(volume.now()));
+    let mut job = Job {
+        scratch: rig.scratch.path(),
+        random: &mut crate::rig::random,
+        now: &|| seconds(5),
+        pace: &mut |_| ControlFlow::Break(()),
+        progress: &mut |_| ControlFlow::Continue(()),
+    };
+    let stopped = backup(&rig.vault, new_id(), &source, &mut job);
+    assert!(matches!(stopped, Err(Error::Stopped)), "{stopped:?}");
+    assert_eq!(packs(&rig), [""; 0]);
 }

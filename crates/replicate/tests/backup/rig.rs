@@ -1,6 +1,6 @@
 //! A volume in memory, a vault in memory, and what a backup needs besides.
 
-use replicate::store::{ObjectSink, ObjectStore};
+use replicate::store::{ObjectSink, ObjectStore, Pace};
 use replicate::{
     BackupId, Error, Job, Key, Manifest, Owner, Progress, Restore, Selection, Source, Sweep, Swept, Vault,
     VaultOptions, backup, compare, restore, sweep,
@@ -56,7 +56,10 @@ impl MemStore {
 }
 
 impl ObjectStore for MemStore {
-    fn put_new(&self, name: &str, content: &[u8]) -> io::Result<bool> {
+    fn put_new(&self, name: &str, content: &[u8], pace: &mut Pace<'_>) -> io::Result<bool> {
+        if pace(content.len() as u64).is_break() {
+            return Err(ErrorKind::Interrupted.into());
+        }
         self.change(|| {
             if self.objects().contains_key(name) {
                 return false;
@@ -224,7 +227,7 @@ impl Rig {
             scratch: self.scratch.path(),
             random: &mut random,
             now: &|| seconds(2_000),
-            pace: &mut |_| (),
+            pace: &mut |_| ControlFlow::Continue(()),
             progress: &mut |progress| {
                 last = *progress;
                 ControlFlow::Continue(())
@@ -246,7 +249,11 @@ impl Rig {
         selection: Selection<'_>,
         target: &Volume,
     ) -> Result<Progress, Error> {
-        let mut job = Restore { selection, pace: &mut |_| (), progress: &mut |_| ControlFlow::Continue(()) };
+        let mut job = Restore {
+            selection,
+            pace: &mut |_| ControlFlow::Continue(()),
+            progress: &mut |_| ControlFlow::Continue(()),
+        };
         restore(&self.vault, manifest, &target.fs, &mut job)
     }
 
@@ -270,14 +277,10 @@ impl Rig {
     }
 }
 
-pub(crate) fn source<'a>(volume: &'a Volume, previous: Option<BackupId>, taken: Time) -> Source<'a> {
-    Source {
-        backend: &volume.fs,
-        volume: "v1",
-        snapshot: "daily",
-        taken,
-        previous,
-        changes: None,
-        locked_until: None,
-    }
+pub(crate) fn source(volume: &Volume, previous: Option<BackupId>, taken: Time) -> Source<'_> {
+    source_of(&volume.fs, previous, taken)
+}
+
+pub(crate) fn source_of(backend: &dyn Backend, previous: Option<BackupId>, taken: Time) -> Source<'_> {
+    Source { backend, volume: "v1", snapshot: "daily", taken, previous, changes: None, locked_until: None }
 }

@@ -33,6 +33,10 @@ fn options(prefix: &str) -> S3Options {
     }
 }
 
+fn unpaced(_: u64) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
 fn open(prefix: &str) -> S3 {
     S3::new(options(prefix)).unwrap()
 }
@@ -52,8 +56,8 @@ fn names(store: &dyn ObjectStore, prefix: &str) -> Vec<(String, u64)> {
 #[ignore = "conformance/s3/run starts a server for it"]
 fn objects_are_put_once_and_read_in_parts() {
     let store = open("objects");
-    assert!(store.put_new("a/one", b"content").unwrap());
-    assert!(!store.put_new("a/one", b"other").unwrap());
+    assert!(store.put_new("a/one", b"content", &mut unpaced).unwrap());
+    assert!(!store.put_new("a/one", b"other", &mut unpaced).unwrap());
     assert_eq!(store.read("a/one", 0, 99).unwrap(), b"content");
     assert_eq!(store.read("a/one", 2, 3).unwrap(), b"nte");
     assert_eq!(store.size("a/one").unwrap(), Some(7));
@@ -61,8 +65,8 @@ fn objects_are_put_once_and_read_in_parts() {
     assert_eq!(store.read("a/two", 0, 1).unwrap_err().kind(), ErrorKind::NotFound);
     // In parts.
     let large = noise(1, (20 << 20) + 5);
-    assert!(store.put_new("a/large", &large).unwrap());
-    assert!(!store.put_new("a/large", b"other").unwrap());
+    assert!(store.put_new("a/large", &large, &mut unpaced).unwrap());
+    assert!(!store.put_new("a/large", b"other", &mut unpaced).unwrap());
     assert_eq!(store.size("a/large").unwrap(), Some(large.len() as u64));
     assert_eq!(store.read("a/large", 0, 30 << 20).unwrap(), large);
     assert_eq!(store.read("a/large", 16_777_210, 20).unwrap(), large[16_777_210..][..20]);
@@ -79,7 +83,7 @@ fn objects_are_put_once_and_read_in_parts() {
 fn list_has_several_pages() {
     let store = open("pages");
     for number in 0..1_005 {
-        assert!(store.put_new(&format!("many/{number:04}"), b"x").unwrap());
+        assert!(store.put_new(&format!("many/{number:04}"), b"x", &mut unpaced).unwrap());
     }
     let found = names(&store, "many/");
     assert!(
@@ -94,7 +98,11 @@ fn one_of_many_writers_puts_a_name() {
     for round in 0..5 {
         let name = format!("round-{round}");
         let put = |writer: usize| {
-            S3::new(options.clone()).unwrap().put_new(&name, &[b'0' + u8::try_from(writer).unwrap(); 9])
+            S3::new(options.clone()).unwrap().put_new(
+                &name,
+                &[b'0' + u8::try_from(writer).unwrap(); 9],
+                &mut unpaced,
+            )
         };
         let won: Vec<usize> = std::thread::scope(|scope| {
             let put = &put;
@@ -115,12 +123,12 @@ fn wrong_credentials_and_unknown_issuers_are_refused() {
     let wrong = S3::new(S3Options { secret_key: "wrong".to_owned(), ..good.clone() }).unwrap();
     // moto accepts any.
     if std::env::var_os("PLIMSOLL_S3_ANY_KEY").is_none() {
-        let error = wrong.put_new("name", b"x").unwrap_err();
+        let error = wrong.put_new("name", b"x", &mut unpaced).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
     }
     if good.issuers.is_some() {
         let strict = S3::new(S3Options { issuers: None, ..good.clone() }).unwrap();
-        let error = strict.put_new("name", b"x").unwrap_err();
+        let error = strict.put_new("name", b"x", &mut unpaced).unwrap_err();
         assert!(format!("{error:?}").to_lowercase().contains("certificate"), "{error:?}");
     }
     let bad = S3::new(S3Options { issuers: Some(b"no certificate".to_vec()), ..good }).err().unwrap();
@@ -134,7 +142,7 @@ fn server_that_does_not_answer_is_an_error_within_bounds() {
     let endpoint = format!("http://{}", closed.local_addr().unwrap());
     drop(closed);
     let store = S3::new(S3Options { endpoint, issuers: None, ..options("nobody") }).unwrap();
-    let error = store.put_new("name", b"x").unwrap_err();
+    let error = store.put_new("name", b"x", &mut unpaced).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Other, "{error}");
 }
 
@@ -155,7 +163,7 @@ impl Vaulted {
             scratch: self.scratch.path(),
             random: &mut random,
             now: &|| seconds(2_000),
-            pace: &mut |_| (),
+            pace: &mut |_| ControlFlow::Continue(()),
             progress: &mut |_| ControlFlow::Continue(()),
         };
         backup(&self.vault, new_id(), source, &mut job).unwrap()
@@ -180,11 +188,11 @@ fn vault_in_a_bucket_is_written_checked_restored_and_swept() {
         Sweep { random: &mut random, now: &|| seconds(9), progress: &mut |_, _| ControlFlow::Continue(()) };
     assert_eq!(sweep(&rig.vault, &mut job).unwrap().backups, 1);
     let progress = &mut |_, _| ControlFlow::Continue(());
-    let mut job = Verify { depth: Depth::Data, pace: &mut |_| (), progress };
+    let mut job = Verify { depth: Depth::Data, pace: &mut |_| ControlFlow::Continue(()), progress };
     assert_eq!(verify(&rig.vault, &second, &mut job).unwrap(), []);
     let target = Volume::new();
     let progress = &mut |_: &_| ControlFlow::Continue(());
-    let mut job = Restore { selection: Selection::Whole, pace: &mut |_| (), progress };
+    let mut job = Restore { selection: Selection::Whole, pace: &mut |_| ControlFlow::Continue(()), progress };
     restore(&rig.vault, &second, &target.fs, &mut job).unwrap();
     let found = compare(&rig.vault, &second, &target.fs, 9, &mut || ControlFlow::Continue(())).unwrap();
     assert_eq!(found, []);
@@ -200,7 +208,7 @@ fn locked_backup_is_locked_in_the_bucket() {
     let locked = Source { locked_until: Some(until), ..source(&volume, None, seconds(volume.now())) };
     rig.back_up(&locked);
     let store = open("one");
-    store.put_new("name", b"x").unwrap();
+    store.put_new("name", b"x", &mut unpaced).unwrap();
     let has_lock = std::env::var_os("PLIMSOLL_S3_LOCK").is_some();
     assert_eq!(store.retain("name", until).unwrap(), has_lock);
 }

@@ -19,7 +19,7 @@ fn chain() -> (Rig, Volume, Vec<Manifest>) {
 
 fn is_intact(rig: &Rig, manifest: &Manifest) -> bool {
     let progress = &mut |_, _| ControlFlow::Continue(());
-    let mut job = Verify { depth: Depth::Data, pace: &mut |_| (), progress };
+    let mut job = Verify { depth: Depth::Data, pace: &mut |_| ControlFlow::Continue(()), progress };
     verify(&rig.vault, manifest, &mut job).unwrap().is_empty()
 }
 

@@ -21,7 +21,11 @@ fn set(node: &NodeRef, name: XattrName<'_>, value: &[u8]) {
 
 /// Makes one of everything.
 pub(crate) fn fill(volume: &Volume) {
-    let root = volume.root();
+    fill_tree(&volume.root(), &|| volume.advance(3));
+}
+
+/// Makes one of everything below the root of a backend. `tick` is called between changes.
+pub(crate) fn fill_tree(root: &NodeRef, tick: &dyn Fn()) {
     let dir =
         root.make_dir_unchecked(name(b"dir"), &NewInode { mode: 0o2750, ..plain() }).unwrap().found.node;
     let odd = [&b"\xff\xfe\n"[..], b" ", b"...", &[b'x'; 255], b"a\\b:*?\"", "\u{e4}".as_bytes()];
@@ -29,7 +33,7 @@ pub(crate) fn fill(volume: &Volume) {
         let node = dir.create_unchecked(name(odd), &plain()).unwrap().found.node;
         node.write(0, &noise(at as u64, 10 * at), KEEP_SET_ID).unwrap();
     }
-    volume.advance(3);
+    tick();
     // Holes at the start, between and at the end; larger than a chunk; not at the limits of chunks.
     let sparse = root.create_unchecked(name(b"sparse"), &plain()).unwrap().found.node;
     sparse.write(3_000_000, &noise(50, 5_000_000), KEEP_SET_ID).unwrap();
@@ -39,7 +43,8 @@ pub(crate) fn fill(volume: &Volume) {
     assert_eq!(hole.found.attrs.size, 1 << 33);
     root.create_unchecked(name(b"empty"), &plain()).unwrap();
     // Hard links in several directories.
-    let linked = volume.put("linked", &noise(51, 100_000));
+    let linked = root.create_unchecked(name(b"linked"), &plain()).unwrap().found.node;
+    linked.write(0, &noise(51, 100_000), KEEP_SET_ID).unwrap();
     dir.link_unchecked(name(b"again"), &linked).unwrap();
     root.link_unchecked(name(b"third"), &linked).unwrap();
     let special = [
@@ -64,10 +69,10 @@ pub(crate) fn fill(volume: &Volume) {
     let mut extra = ExtraAttrs::default();
     (extra.flags, extra.born) = (Some(3), Some(seconds(-5)));
     set(&set_id, XattrName::EXTRA_ATTRS, &extra.encode());
-    volume.fs.set_access_acl("linked", Some(&acl(1))).unwrap();
-    volume.fs.set_access_acl("dir", Some(&acl(2))).unwrap();
-    volume.fs.set_default_acl("dir", Some(&acl(3))).unwrap();
-    volume.advance(3);
+    linked.acls().unwrap().set_access_acl(&acl(1)).unwrap();
+    dir.acls().unwrap().set_access_acl(&acl(2)).unwrap();
+    dir.acls().unwrap().set_default_acl(Some(&acl(3))).unwrap();
+    tick();
     // Streams of a file, of a directory, and of the root.
     let (key, dir_key, root_key) = (linked.key(), dir.key(), root.key());
     for (key, stream, len) in [
@@ -77,14 +82,14 @@ pub(crate) fn fill(volume: &Volume) {
         (&dir_key, "\u{e4}".as_bytes(), 7),
         (&root_key, b"..", 9),
     ] {
-        let node = streams::restore_stream(&root, key, stream).unwrap();
+        let node = streams::restore_stream(root, key, stream).unwrap();
         node.write(0, &noise(53, len), KEEP_SET_ID).unwrap();
     }
     let deep = (0..40)
         .fold(root.clone(), |dir, _| dir.make_dir_unchecked(name(b"deeper"), &plain()).unwrap().found.node);
     deep.create_unchecked(name(b"bottom"), &plain()).unwrap();
     let old = Time { seconds: -1_000_000, nanos: 999_999_999 };
-    for node in [&deep, &dir, &set_id, &root] {
+    for node in [&deep, &dir, &set_id, root] {
         let times = SetAttrs { modified: Some(SetTime::To(old)), ..SetAttrs::default() };
         node.set_attrs(&times).unwrap();
     }

@@ -9,7 +9,11 @@ use vfs::{Blocking, SetAttrs, SetTime, SetXattr, XattrName};
 use vfs_testing::UncheckedNode;
 
 fn faults(rig: &Rig, manifest: &Manifest, depth: Depth) -> Vec<String> {
-    let mut job = Verify { depth, pace: &mut |_| (), progress: &mut |_, _| ControlFlow::Continue(()) };
+    let mut job = Verify {
+        depth,
+        pace: &mut |_| ControlFlow::Continue(()),
+        progress: &mut |_, _| ControlFlow::Continue(()),
+    };
     verify(&rig.vault, manifest, &mut job).unwrap().into_iter().map(|fault| fault.object).collect()
 }
 
@@ -75,7 +79,10 @@ fn check_is_paced_and_stops_when_asked() {
     let (mut paced, mut seen) = (0, Vec::new());
     let mut job = Verify {
         depth: Depth::Data,
-        pace: &mut |bytes| paced += bytes,
+        pace: &mut |bytes| {
+            paced += bytes;
+            ControlFlow::Continue(())
+        },
         progress: &mut |done, total| {
             seen.push((done, total));
             ControlFlow::Break(())

@@ -3,7 +3,7 @@
 mod http;
 mod retention;
 
-use super::{ObjectSink, ObjectStore};
+use super::{ObjectSink, ObjectStore, Pace, wait};
 use http::Agent;
 use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::list::{PaginatedListOptions, PaginatedListStore};
@@ -86,23 +86,26 @@ impl S3 {
     }
 
     /// Sends a large object in parts. Only packs are so large, and they have random names.
-    async fn put_in_parts(&self, path: &Path, content: &[u8]) -> Result<bool, Error> {
+    async fn put_in_parts(&self, path: &Path, content: &[u8], pace: &mut Pace<'_>) -> io::Result<bool> {
         match self.store.head(path).await {
             Ok(_) => return Ok(false),
             Err(Error::NotFound { .. }) => {}
-            Err(error) => return Err(error),
+            Err(error) => return Err(refused(error)),
         }
-        let mut upload = self.store.put_multipart(path).await?;
+        let mut upload = self.store.put_multipart(path).await.map_err(refused)?;
         let mut sent = Ok(());
         for part in content.chunks(PART_BYTES) {
-            sent = upload.put_part(PutPayload::from(part.to_vec())).await;
+            sent = match wait(pace, part) {
+                Ok(()) => upload.put_part(PutPayload::from(part.to_vec())).await.map_err(refused),
+                ended => ended,
+            };
             if sent.is_err() {
                 break;
             }
         }
         let sent = match sent {
-            Ok(()) => upload.complete().await.map(drop),
-            Err(error) => Err(error),
+            Ok(()) => upload.complete().await.map(drop).map_err(refused),
+            failed => failed,
         };
         if sent.is_err() {
             // The store would charge for the parts. The first error is the one to report.
@@ -113,12 +116,13 @@ impl S3 {
 }
 
 impl ObjectStore for S3 {
-    fn put_new(&self, name: &str, content: &[u8]) -> io::Result<bool> {
+    fn put_new(&self, name: &str, content: &[u8], pace: &mut Pace<'_>) -> io::Result<bool> {
         let path = self.path(name);
         self.runtime.block_on(async {
             if content.len() > PART_BYTES {
-                return self.put_in_parts(&path, content).await.map_err(refused);
+                return self.put_in_parts(&path, content, pace).await;
             }
+            wait(pace, content)?;
             let options = PutOptions::from(PutMode::Create);
             match self.store.put_opts(&path, PutPayload::from(content.to_vec()), options).await {
                 Ok(_) => Ok(true),

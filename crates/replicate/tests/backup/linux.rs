@@ -1,0 +1,115 @@
+//! Real files, and a vault in a directory.
+
+use crate::rig::{name, new_id, noise, owner, plain, random, source_of};
+use crate::trees;
+use posix::{Options, Store};
+use replicate::store::Directory;
+use replicate::{
+    Depth, Job, Key, Manifest, Progress, Restore, Selection, Vault, VaultOptions, Verify, backup, compare,
+    restore, verify,
+};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use vfs::backend::KEEP_SET_ID;
+use vfs::{Backend, SetXattr, Time, XattrName};
+use vfs_testing::UncheckedNode;
+
+fn now() -> Time {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    Time { seconds: i64::try_from(since.as_secs()).unwrap(), nanos: since.subsec_nanos() }
+}
+
+struct Place {
+    dir: tempfile::TempDir,
+    vault: Vault,
+}
+
+impl Place {
+    /// In memory, because the kernel keeps everything there that a test may set.
+    fn new() -> Self {
+        assert!(rustix::process::geteuid().is_root(), "only root makes devices and files of others");
+        let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+        let store = Directory::open(&dir.path().join("vault")).unwrap();
+        let options = VaultOptions { key: Some(Key([4; 32])), owner: owner(1), created: now() };
+        let vault = Vault::create(Arc::new(store), &options, &mut random).unwrap();
+        Self { dir, vault }
+    }
+
+    fn open(&self, name: &str) -> Arc<Store> {
+        let path = self.dir.path().join(name);
+        let _ = std::fs::create_dir(&path);
+        Store::open(&path, Options::default()).unwrap()
+    }
+
+    fn back_up(
+        &self,
+        backend: &dyn Backend,
+        previous: Option<&Manifest>,
+        taken: Time,
+    ) -> (Manifest, Progress) {
+        let mut last = Progress::default();
+        let mut job = Job {
+            scratch: self.dir.path(),
+            random: &mut random,
+            now: &now,
+            pace: &mut |_| ControlFlow::Continue(()),
+            progress: &mut |progress| {
+                last = *progress;
+                ControlFlow::Continue(())
+            },
+        };
+        let previous = previous.map(|previous| previous.id);
+        let manifest = backup(&self.vault, new_id(), &source_of(backend, previous, taken), &mut job).unwrap();
+        (manifest, last)
+    }
+
+    fn compare(&self, manifest: &Manifest, backend: &dyn Backend) -> Vec<replicate::Difference> {
+        compare(&self.vault, manifest, backend, 20, &mut || ControlFlow::Continue(())).unwrap()
+    }
+}
+
+#[test]
+fn real_files_are_restored_with_everything() {
+    let place = Place::new();
+    let volume = place.open("volume");
+    trees::fill_tree(&volume.root(), &|| ());
+    let (first, _) = place.back_up(&*volume, None, now());
+    assert_eq!(place.compare(&first, &*volume), []);
+    let target = place.open("target");
+    let mut job = Restore {
+        selection: Selection::Whole,
+        pace: &mut |_| ControlFlow::Continue(()),
+        progress: &mut |_| ControlFlow::Continue(()),
+    };
+    restore(&place.vault, &first, &*target, &mut job).unwrap();
+    assert_eq!(place.compare(&first, &*target), []);
+    // Again with all that a restart forgets.
+    drop(target);
+    assert_eq!(place.compare(&first, &*place.open("target")), []);
+    let progress = &mut |_, _| ControlFlow::Continue(());
+    let mut job = Verify { depth: Depth::Data, pace: &mut |_| ControlFlow::Continue(()), progress };
+    assert_eq!(verify(&place.vault, &first, &mut job).unwrap(), []);
+}
+
+#[test]
+fn change_of_a_real_file_is_found_by_its_change_time() {
+    let place = Place::new();
+    let volume = place.open("volume");
+    trees::fill_tree(&volume.root(), &|| ());
+    let (root, mut later) = (volume.root(), now());
+    let file = root.create_unchecked(name(b"file"), &plain()).unwrap().found.node;
+    file.write(0, &noise(1, 3 << 20), KEEP_SET_ID).unwrap();
+    // As if the snapshot were old enough to trust times.
+    later.seconds += 3600;
+    let (first, _) = place.back_up(&*volume, None, later);
+    std::thread::sleep(Duration::from_millis(30));
+    let (_, unchanged) = place.back_up(&*volume, Some(&first), later);
+    assert_eq!(unchanged.bytes_read, 0);
+    let xattr = XattrName::new(b"new").unwrap();
+    file.xattrs().unwrap().set(xattr, b"value", SetXattr::Either, &|_| Ok(())).unwrap();
+    let (second, changed) = place.back_up(&*volume, Some(&first), later);
+    assert_eq!(changed.bytes_read, 3 << 20);
+    assert!(second.totals.sent_bytes < 20_000, "its data is there: {}", second.totals.sent_bytes);
+    assert_eq!(place.compare(&second, &*volume), []);
+}
