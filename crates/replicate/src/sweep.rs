@@ -94,8 +94,8 @@ struct Plan {
 }
 
 fn plan(vault: &Vault) -> Result<Plan> {
-    // The order matters: what appears after a list was made is not removed, and what a session preserves is in a
-    // manifest before the session ends.
+    // The order matters. Packs that appear after their list was made are not removed. A session that is not in its list
+    // finds the marks that are in theirs, and does not begin. What a session preserves is in a manifest before it ends.
     let (mut packs, mut parts) = (Vec::new(), Vec::new());
     vault.each(names::PACKS, &mut |name, size| {
         packs.extend(PackId::of_object(name).map(|pack| (pack, size)));
@@ -104,13 +104,13 @@ fn plan(vault: &Vault) -> Result<Plan> {
         let id = names::backup_of(names::BACKUPS, name).filter(|_| !names::is_manifest(name));
         parts.extend(id.map(|id| (id, name.to_owned())));
     })?;
+    let deleted: HashSet<BackupId> = vault.backups_below(names::DELETED)?.into_iter().collect();
     let sessions: HashSet<BackupId> = vault.backups_below(names::SESSIONS)?.into_iter().collect();
     let mut bases = HashSet::new();
     for session in &sessions {
         bases.extend(base_of(vault, *session)?);
     }
     let manifests = vault.manifests()?;
-    let deleted: HashSet<BackupId> = vault.backups_below(names::DELETED)?.into_iter().collect();
     let is_dead = |id: &BackupId| deleted.contains(id) && !bases.contains(id);
     let (mut used, mut used_parts) = (HashSet::new(), HashSet::new());
     for id in manifests.iter().filter(|id| !is_dead(id)) {

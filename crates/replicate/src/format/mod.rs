@@ -24,3 +24,43 @@ pub(crate) const PART_BYTES: usize = 4 << 20;
 /// The largest object that is no pack, uncompressed.
 pub(crate) const PART_BYTES_MAX: usize = 64 << 20;
 const _: () = assert!(LEAF_BYTES + RECORD_BYTES_MAX < PACK_BYTES / 8);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_a_decoder_panic(
+            bytes in proptest::collection::vec(any::<u8>(), 0..400),
+            cut in any::<proptest::sample::Index>(),
+            flip in any::<proptest::sample::Index>(),
+        ) {
+            let decode_all = |bytes: &[u8]| {
+                let _ = leaf::records(bytes);
+                let _ = manifest::Manifest::decode(bytes);
+                let _ = records::Inode::decode(bytes);
+                let _ = records::decode_extents(u64::MAX, bytes);
+                let _ = records::decode_entry(bytes);
+                let _ = sort_key::parse(bytes);
+                let secrets = seal::Secrets::new(None, &[0; 32]);
+                let _ = secrets.open("name", seal::ObjectKind::Owner, bytes);
+                let id = names::PackId([0; 20]);
+                if let Some(trailer) = pack::trailer(bytes, bytes.len() as u64) {
+                    let _ = pack::list(&secrets, id, &trailer, bytes);
+                }
+            };
+            decode_all(&bytes);
+            // Nearly right.
+            let mut leaf = leaf::LeafBuilder::default();
+            leaf.push(b"key", &bytes);
+            leaf.push(b"key2", b"value");
+            let (_, mut leaf) = leaf.take().unwrap();
+            leaf.truncate(cut.index(leaf.len()) + 1);
+            let at = flip.index(leaf.len());
+            leaf[at] ^= 0xff;
+            decode_all(&leaf);
+        }
+    }
+}

@@ -9,6 +9,8 @@ use std::collections::VecDeque;
 
 /// The least that is read: small chunks lie beside others that are needed soon.
 const READ_BYTES: usize = 512 << 10;
+/// No chunk and no leaf is larger, compressed or not.
+const CHUNK_BYTES_MAX: u64 = 2 * CHUNK_BYTES;
 /// Reads that are kept.
 const WINDOWS_MAX: usize = 64;
 
@@ -39,6 +41,9 @@ impl<'v> Chunks<'v> {
 
     /// Reads the chunk at a place, which has `len` bytes and this id.
     pub(crate) fn read(&mut self, place: &Place, len: u32, id: &Hash) -> Result<Vec<u8>> {
+        if u64::from(len.max(place.len)) > CHUNK_BYTES_MAX {
+            return Err(damaged(&place.pack.object(), "a chunk in it is too large"));
+        }
         let len = len as usize;
         let known = self.windows.iter().position(|window| window.get(place).is_some());
         match known.and_then(|at| self.windows.remove(at)) {
@@ -54,9 +59,6 @@ impl<'v> Chunks<'v> {
 
     fn fetch(&mut self, place: &Place) -> Result<()> {
         let len = place.len as usize;
-        if place.len as u64 > 2 * CHUNK_BYTES {
-            return Err(damaged(&place.pack.object(), "a chunk in it is too large"));
-        }
         let bytes = self.vault.read(&place.pack.object(), place.offset.into(), len.max(READ_BYTES))?;
         self.windows.truncate(WINDOWS_MAX - 1);
         self.windows.push_front(Window { pack: place.pack, start: place.offset.into(), bytes });

@@ -13,6 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use vfs::{Backend, Name, NewInode, NodeRef, Time};
 use vfs_testing::{MemFs, UncheckedNode};
 
+type Hook = Box<dyn FnOnce() + Send>;
+
 /// Objects in memory. Counts what it receives, and fails on request.
 #[derive(Default)]
 pub(crate) struct MemStore {
@@ -21,6 +23,8 @@ pub(crate) struct MemStore {
     pub(crate) puts: AtomicU64,
     /// Changes until every call fails; negative for never.
     left: AtomicI64,
+    /// Calls until another process comes in between.
+    hook: Mutex<Option<(u64, Hook)>>,
     /// Whether the last change before the failure takes place without an answer.
     pub(crate) is_answer_lost: bool,
 }
@@ -42,7 +46,26 @@ impl MemStore {
         self.fail_after(-1);
     }
 
+    /// Runs `hook` before the call after `calls` others. Returns whether an earlier hook did not run.
+    pub(crate) fn interleave(&self, calls: u64, hook: Option<Hook>) -> bool {
+        let hook = hook.map(|hook| (calls, hook));
+        std::mem::replace(&mut *self.hook.lock().unwrap(), hook).is_some()
+    }
+
     fn check(&self) -> io::Result<()> {
+        let mut hook = self.hook.lock().unwrap();
+        let due = match &mut *hook {
+            Some((0, _)) => hook.take(),
+            Some((left, _)) => {
+                *left -= 1;
+                None
+            }
+            None => None,
+        };
+        drop(hook);
+        if let Some((_, run)) = due {
+            run();
+        }
         if self.left.load(Ordering::Relaxed) == 0 { Err(io::Error::other("planned")) } else { Ok(()) }
     }
 

@@ -1,8 +1,9 @@
 //! Deletion of backups, and what a sweep removes.
 
 use crate::rig::{Rig, Volume, new_id, noise, random, seconds, source};
-use replicate::{Depth, Error, Manifest, Source, Sweep, Verify, delete, sweep, verify};
+use replicate::{BackupId, Depth, Error, Manifest, Source, Sweep, Verify, delete, sweep, verify};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 /// Three backups: one file stays, one is replaced each time.
 fn chain() -> (Rig, Volume, Vec<Manifest>) {
@@ -142,4 +143,84 @@ fn nothing_is_swept_while_a_manifest_is_damaged() {
     rig.store.objects().get_mut(&manifest).unwrap()[50] ^= 1;
     assert!(matches!(rig.sweep_at(1), Err(Error::Damaged(..))));
     assert_eq!(packs(&rig), 6);
+}
+
+/// Runs `act` with `between` before its first call of the store, then before its second, and so on.
+fn interleave(
+    act: impl Fn(&Rig, &Volume, &Manifest),
+    between: impl Fn(&Rig, &Volume, &Manifest) + Send + Sync + Copy + 'static,
+    check: impl Fn(&Rig, &Volume, &Manifest),
+) {
+    for calls in 0.. {
+        let (rig, volume, made) = chain();
+        volume.put("replaced", &noise(99, 2 << 20));
+        volume.advance(10);
+        let (rig, volume, base) = (Arc::new(rig), Arc::new(volume), made[2].clone());
+        let (other, shared, of) = (rig.clone(), volume.clone(), base.clone());
+        rig.store.interleave(calls, Some(Box::new(move || between(&other, &shared, &of))));
+        act(&rig, &volume, &base);
+        let is_last = rig.store.interleave(0, None);
+        check(&rig, &volume, &base);
+        for manifest in rig.vault.list().unwrap().backups {
+            assert!(is_intact(&rig, &manifest), "{manifest:?} after {calls} calls");
+        }
+        if is_last {
+            assert!(calls > 10, "{calls}");
+            return;
+        }
+    }
+}
+
+const NEXT: BackupId = BackupId([0xaa; 8]);
+
+fn back_up_next(rig: &Rig, volume: &Volume, base: &Manifest) -> Option<Manifest> {
+    match rig.try_back_up(volume, NEXT, Some(base.id)) {
+        Ok((manifest, _)) => Some(manifest),
+        Err(Error::NotFound(id)) if id == base.id => None,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn delete_and_sweep(rig: &Rig, base: &Manifest) {
+    delete(&rig.vault, base.id, seconds(1), &mut random).unwrap();
+    rig.sweep_at(1).unwrap();
+}
+
+#[test]
+fn base_is_deleted_and_swept_at_any_moment_of_a_backup() {
+    interleave(
+        |rig, volume, base| drop(back_up_next(rig, volume, base)),
+        |rig, _, base| delete_and_sweep(rig, base),
+        |rig, _, _| _ = rig.sweep_at(1).unwrap(),
+    );
+}
+
+#[test]
+fn backup_on_a_deleted_base_begins_at_any_moment_of_a_sweep() {
+    interleave(
+        |rig, _, base| delete_and_sweep(rig, base),
+        |rig, volume, base| drop(back_up_next(rig, volume, base)),
+        |rig, _, _| _ = rig.sweep_at(1).unwrap(),
+    );
+}
+
+#[test]
+fn base_of_a_backup_that_has_just_begun_is_deleted_at_any_moment_of_a_sweep() {
+    interleave(
+        |rig, _, _| _ = rig.sweep_at(1).unwrap(),
+        |rig, volume, base| {
+            // The session, and nothing after it.
+            rig.store.fail_after(1);
+            assert!(rig.try_back_up(volume, NEXT, Some(base.id)).is_err());
+            rig.store.heal();
+            delete(&rig.vault, base.id, seconds(1), &mut random).unwrap();
+        },
+        |rig, volume, base| {
+            rig.sweep_at(1).unwrap();
+            if rig.vault.unfinished().unwrap() == [NEXT] {
+                let manifest = back_up_next(rig, volume, base).expect("its session has preserved the base");
+                rig.check_restore(&manifest, volume);
+            }
+        },
+    );
 }
