@@ -106,11 +106,16 @@ fn plan(vault: &Vault) -> Result<Plan> {
     })?;
     let deleted: HashSet<BackupId> = vault.backups_below(names::DELETED)?.into_iter().collect();
     let sessions: HashSet<BackupId> = vault.backups_below(names::SESSIONS)?.into_iter().collect();
-    let mut bases = HashSet::new();
+    let mut bases = Vec::new();
     for session in &sessions {
-        bases.extend(base_of(vault, *session)?);
+        bases.extend(base_of(vault, *session)?.map(|base| (*session, base)));
     }
-    let manifests = vault.manifests()?;
+    let manifests: HashSet<BackupId> = vault.manifests()?.into_iter().collect();
+    // Of a backup that is complete or abandoned, a process that crashed or came too late may have left the session.
+    let (ended, sessions): (HashSet<_>, HashSet<_>) =
+        sessions.into_iter().partition(|id| manifests.contains(id));
+    bases.retain(|(session, _)| sessions.contains(session));
+    let bases: HashSet<BackupId> = bases.into_iter().map(|(_, base)| base).collect();
     let is_dead = |id: &BackupId| deleted.contains(id) && !bases.contains(id);
     let (mut used, mut used_parts) = (HashSet::new(), HashSet::new());
     for id in manifests.iter().filter(|id| !is_dead(id)) {
@@ -122,6 +127,7 @@ fn plan(vault: &Vault) -> Result<Plan> {
     packs.retain(|(pack, _)| !used.contains(pack) && !sessions.contains(&pack.backup()));
     parts.retain(|(id, name)| !used_parts.contains(name) && !sessions.contains(id));
     let mut objects: Vec<String> = parts.into_iter().map(|(_, name)| name).collect();
+    objects.extend(ended.into_iter().map(names::session));
     let dead: Vec<BackupId> = deleted.iter().copied().filter(is_dead).collect();
     objects.extend(dead.iter().map(|id| names::manifest(*id)));
     objects.extend(dead.iter().map(|id| names::deleted(*id)));

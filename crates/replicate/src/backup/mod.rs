@@ -25,7 +25,7 @@ use writer::IndexWriter;
 /// random. Nothing of the backup is visible before it is complete.
 pub fn backup(vault: &Vault, id: BackupId, source: &Source<'_>, job: &mut Job<'_>) -> Result<Manifest> {
     vault.check_writer()?;
-    if let Some(done) = finished(vault, id)? {
+    if let Some(done) = vault.completed(id)? {
         return complete(vault, done);
     }
     let session = begin(vault, id, source, job)?;
@@ -70,15 +70,7 @@ pub fn backup(vault: &Vault, id: BackupId, source: &Source<'_>, job: &mut Job<'_
     vault.check_writer()?;
     vault.put(&names::manifest(id), ObjectKind::Manifest, &manifest.encode(), job.random)?;
     // It exists if it was put and the answer was lost, or if the backup was abandoned meanwhile.
-    complete(vault, finished(vault, id)?.ok_or(Error::Abandoned(id))?)
-}
-
-/// The manifest of a complete backup. [`Error::Abandoned`] if there will be none.
-fn finished(vault: &Vault, id: BackupId) -> Result<Option<Manifest>> {
-    match vault.manifest_of(id)? {
-        None if vault.exists(&names::manifest(id))? => Err(Error::Abandoned(id)),
-        found => Ok(found),
-    }
+    complete(vault, vault.completed(id)?.ok_or(Error::Abandoned(id))?)
 }
 
 /// Puts the session, which keeps the packs of this backup and of the previous one from removal.

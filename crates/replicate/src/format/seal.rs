@@ -27,6 +27,26 @@ const ZSTD: u8 = 1;
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key(pub [u8; 32]);
 
+impl Key {
+    /// Reads a key as 64 hexadecimal digits; spaces and line ends around them are ignored.
+    pub fn parse(text: &str) -> Option<Self> {
+        let digits = text.trim();
+        if digits.len() != 64 || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return None;
+        }
+        let mut key = [0; 32];
+        for (byte, at) in key.iter_mut().zip((0..).step_by(2)) {
+            *byte = u8::from_str_radix(&digits[at..at + 2], 16).ok()?;
+        }
+        Some(Self(key))
+    }
+
+    /// The form that [`Key::parse`] reads, for the operator's file.
+    pub fn to_text(&self) -> String {
+        Hash(self.0).to_string()
+    }
+}
+
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Key")
@@ -228,6 +248,17 @@ mod tests {
                 assert_eq!(cipher.open_chunk(9, &stored, chunk.len()), Some(chunk));
             }
         }
+    }
+
+    #[test]
+    fn key_comes_back_from_its_text() {
+        let key = Key([0xa5; 32]);
+        assert_eq!(Key::parse(&format!("{}\n", key.to_text())), Some(key.clone()));
+        assert_eq!(Key::parse(&key.to_text().to_uppercase()), Some(key.clone()));
+        for bad in ["", "a5", &key.to_text()[1..], &key.to_text().replace('a', "+")] {
+            assert_eq!(Key::parse(bad), None, "{bad}");
+        }
+        assert_eq!(format!("{key:?}"), "Key");
     }
 
     #[test]

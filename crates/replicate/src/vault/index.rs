@@ -14,7 +14,7 @@ use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
 /// Leaves that are kept after a search.
-const LEAVES_MAX: usize = 256;
+const LEAVES_MAX: usize = 1024;
 
 /// The list of a backup's leaves. It takes some bytes of memory for each file of the backup.
 pub(crate) struct Index {

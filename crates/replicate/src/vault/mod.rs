@@ -169,10 +169,18 @@ impl Vault {
 
     /// The manifest of a backup that may be deleted; `None` without one, or if it was abandoned.
     pub(crate) fn manifest_of(&self, id: BackupId) -> Result<Option<Manifest>> {
+        match self.completed(id) {
+            Err(Error::Abandoned(_)) => Ok(None),
+            found => found,
+        }
+    }
+
+    /// The manifest of a backup; `None` if it is not complete, [`Error::Abandoned`] if it never will be.
+    pub(crate) fn completed(&self, id: BackupId) -> Result<Option<Manifest>> {
         let name = names::manifest(id);
         let Some(object) = self.read_small(&name)? else { return Ok(None) };
         if self.secrets.open(&name, ObjectKind::Abandoned, &object).is_ok() {
-            return Ok(None);
+            return Err(Error::Abandoned(id));
         }
         let payload = self.opened(&name, ObjectKind::Manifest, &object)?;
         let manifest = Manifest::decode(&payload).filter(|manifest| manifest.id == id);

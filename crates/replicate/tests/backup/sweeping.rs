@@ -224,3 +224,36 @@ fn base_of_a_backup_that_has_just_begun_is_deleted_at_any_moment_of_a_sweep() {
         },
     );
 }
+
+#[test]
+fn two_processes_make_the_same_backup_at_any_moment() {
+    interleave(
+        |rig, volume, base| assert!(back_up_next(rig, volume, base).is_some()),
+        |rig, volume, base| assert!(back_up_next(rig, volume, base).is_some()),
+        |rig, volume, _| {
+            rig.sweep_at(1).unwrap();
+            let manifest = rig.vault.manifest(NEXT).unwrap();
+            rig.check_restore(&manifest, volume);
+            let parts = rig.store.objects().keys().filter(|name| name.contains(&NEXT.to_string())).count();
+            assert_eq!(parts, 5, "a manifest, two parts and two packs: those of the slower process are gone");
+        },
+    );
+}
+
+#[test]
+fn backup_is_abandoned_at_any_moment() {
+    interleave(
+        |rig, volume, base| match rig.try_back_up(volume, NEXT, Some(base.id)) {
+            Ok(_) | Err(Error::Abandoned(NEXT)) => {}
+            Err(error) => panic!("{error}"),
+        },
+        |rig, _, _| _ = replicate::abandon(&rig.vault, NEXT, &mut random).unwrap(),
+        |rig, _, _| {
+            let is_complete = rig.vault.manifest(NEXT).is_ok();
+            rig.sweep_at(1).unwrap();
+            let packs = rig.store.objects().keys().any(|name| name.contains(&format!("packs/{NEXT}")));
+            assert_eq!(packs, is_complete, "nothing is left of an abandoned backup");
+            assert_eq!(rig.vault.unfinished().unwrap(), []);
+        },
+    );
+}
