@@ -71,7 +71,7 @@ pub(super) const EDGES: [Row<'_>; 25] = [
 pub(super) const COMING: [&str; 0] = [];
 /// External crates, each with the only crates that may depend on it. HTTP, SQL, async code, command lines and
 /// system calls that need `unsafe` stay in these crates.
-const HOMES: [(&str, &[&str]); 11] = [
+const HOMES: [(&str, &[&str]); 12] = [
     ("axum", &["api", "http-server"]),
     ("clap", &["plimsoll", "xtask"]),
     ("http-body-util", &["http-server", "replicate"]),

@@ -5,6 +5,7 @@
 //! system uses the time of the last timer tick, only an ACL that is old enough is cached.
 
 use super::Node;
+use super::preserve::Space;
 use crate::error::refused;
 use crate::sys::proc_path;
 use rustix::fs::{XattrFlags, fgetxattr, getxattr, removexattr, setxattr};
@@ -53,7 +54,7 @@ impl Acls for Node {
     }
 
     fn set_access_acl(&self, acl: &PosixAcl) -> FsResult<()> {
-        self.write_acl(ACCESS, acl)?;
+        self.change_acl(|| self.write_acl(ACCESS, acl))?;
         // The kernel changes the real mode. A recorded one follows here.
         let mode = vfs::Node::attrs(self, Blocking::Allowed)?.mode & !0o777 | acl.mode();
         vfs::Node::set_attrs(self, &SetAttrs { mode: Some(mode), ..SetAttrs::default() }).map(drop)
@@ -63,18 +64,31 @@ impl Acls for Node {
         if self.dir.is_none() {
             return Err(FsError::NotDirectory);
         }
-        if let Some(acl) = acl {
-            return self.write_acl(DEFAULT, acl);
+        self.change_acl(|| match acl {
+            Some(acl) => self.write_acl(DEFAULT, acl),
+            None => self.remove_default_acl(),
+        })
+    }
+}
+
+impl Node {
+    fn change_acl(&self, change: impl FnOnce() -> FsResult<()>) -> FsResult<()> {
+        let mut guard = self.lock_change();
+        if let Some(preserving) = self.preserving(Space::Needed) {
+            preserving.attrs(self, &self.attrs_now()?)?;
         }
+        guard.begin();
+        change()
+    }
+
+    fn remove_default_acl(&self) -> FsResult<()> {
         self.check_attached()?;
         match removexattr(proc_path(self.fd()), DEFAULT) {
             Ok(()) | Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(()),
             Err(errno) => Err(refused(errno)),
         }
     }
-}
 
-impl Node {
     fn write_acl(&self, name: &str, acl: &PosixAcl) -> FsResult<()> {
         self.check_attached()?;
         // The kernel sets attributes through no `O_PATH` descriptor, but through its path.

@@ -300,6 +300,14 @@ impl Acls for SnapshotNode {
             Source::Live(live) => live.default_acl(),
         })
     }
+
+    fn set_access_acl(&self, _: &PosixAcl) -> FsResult<()> {
+        Err(FsError::ReadOnly)
+    }
+
+    fn set_default_acl(&self, _: Option<&PosixAcl>) -> FsResult<()> {
+        Err(FsError::ReadOnly)
+    }
 }
 
 fn recorded_acl(record: &Record, is_default: bool) -> FsResult<Option<PosixAcl>> {

@@ -1,6 +1,7 @@
 //! A file of a snapshot: a node of the storage that refuses every change.
 
 use super::table::Frozen;
+use crate::acl::posix_acl::PosixAcl;
 use crate::backend::acls::Acls;
 use crate::backend::ranges::{Ranges, Seek, Span};
 use crate::backend::xattrs::{AuthorizeXattr, SetXattr, XattrName, XattrSink, Xattrs};
@@ -210,7 +211,7 @@ impl Node for FrozenNode {
     }
 
     fn acls(&self) -> Option<&dyn Acls> {
-        self.inner.acls()
+        self.inner.acls().map(|_| self as &dyn Acls)
     }
 
     refuse_changes!();
@@ -221,8 +222,30 @@ impl FrozenNode {
         self.inner()?.xattrs().ok_or(FsError::NotSupported)
     }
 
+    fn inner_acls(&self) -> FsResult<&dyn Acls> {
+        self.inner()?.acls().ok_or(FsError::NotSupported)
+    }
+
     fn inner_ranges(&self) -> FsResult<&dyn Ranges> {
         self.inner()?.ranges().ok_or(FsError::NotSupported)
+    }
+}
+
+impl Acls for FrozenNode {
+    fn access_acl(&self, attrs: &Attrs, blocking: Blocking) -> FsResult<Option<Arc<PosixAcl>>> {
+        self.inner_acls()?.access_acl(attrs, blocking)
+    }
+
+    fn default_acl(&self) -> FsResult<Option<Arc<PosixAcl>>> {
+        self.inner_acls()?.default_acl()
+    }
+
+    fn set_access_acl(&self, _: &PosixAcl) -> FsResult<()> {
+        Err(FsError::ReadOnly)
+    }
+
+    fn set_default_acl(&self, _: Option<&PosixAcl>) -> FsResult<()> {
+        Err(FsError::ReadOnly)
     }
 }
 
