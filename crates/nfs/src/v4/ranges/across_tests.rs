@@ -12,7 +12,8 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 use vfs::qos::{Arbiter, Gate, Kind, Limits, Pacer, VolumeLimits};
 use vfs::{
-    Caller, Disposition, Durability, Export, ExportRule, Namespace, SetAttrs, Squash, Time, Volume, VolumeId,
+    Backend, Caller, Disposition, Durability, Export, ExportRule, Namespace, SetAttrs, Snapshot, Squash,
+    Time, ViewId, Volume, VolumeId,
 };
 use vfs_testing::MemFs;
 
@@ -25,6 +26,7 @@ struct World {
     client: Client,
     from: Arc<Volume>,
     to: Arc<Volume>,
+    near: Arc<MemFs>,
     handles: [Vec<u8>; 3],
     _calls: Receiver<Vec<u8>>,
 }
@@ -74,7 +76,7 @@ fn world(gates: [Option<Arc<Gate>>; 2], rules: [ExportRule; 2]) -> World {
     let complete = Argument::ReclaimComplete(ReclaimCompleteArgs { one_fs: false });
     assert_eq!(client.status(&[complete]), Status::OK);
     let [from, to, _] = volumes;
-    World { client, from, to, handles, _calls: calls }
+    World { client, from, to, near, handles, _calls: calls }
 }
 
 fn open_world() -> World {
@@ -276,5 +278,33 @@ fn a_copy_ends_when_an_export_does_not_let_its_client_in_any_longer() {
         world.wait_for_end();
         let refused = OffloadStatusOk { count: 0, complete: Some(Status::ACCESS) };
         assert_eq!(world.progress(stateid), refused);
+    }
+}
+
+#[test]
+fn a_file_of_a_snapshot_is_copied_in_the_background_until_it_is_deleted() {
+    for is_deleted in [false, true] {
+        let mut world = world([Some(gate(KIB_64)), None], [rule(&[]), rule(&[])]);
+        let view = ViewId(1);
+        world.near.snapshots().unwrap().create(view).unwrap();
+        let created = Time { seconds: 1, nanos: 0 };
+        world.from.set_snapshots(vec![Snapshot { view, name: "one".to_owned(), created }]);
+        let signer = &world.client.env.service.signer;
+        let (export, key) = signer.verify(&world.handles[0]).unwrap();
+        let old = signer.sign(export, &key.in_view(view)).bytes().to_vec();
+        // Back to the live file.
+        world.handles[1] = std::mem::replace(&mut world.handles[0], old);
+        while world.copied(1).is_ok() {}
+        let stateid = world.begin();
+        if is_deleted {
+            world.from.set_snapshots(Vec::new());
+        }
+        world.from.gate().set_limits(VolumeLimits::default());
+        world.wait_for_end();
+        let expected = match is_deleted {
+            true => OffloadStatusOk { count: 0, complete: Some(Status::STALE) },
+            false => OffloadStatusOk { count: SIZE as u64, complete: Some(Status::OK) },
+        };
+        assert_eq!(world.progress(stateid), expected);
     }
 }
