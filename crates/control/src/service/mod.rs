@@ -8,9 +8,11 @@
 //!    volume shares the volume's pool, so that the pool stays as it is; a change of a pool has the pool alone. A change of
 //!    snapshots locks their volume alone.
 //! 2. `accounts_state`: one change of users and groups at a time.
-//! 3. `state`: for a check together with the transaction that relies on it (totals of pools, names of shares), and for what
+//! 3. `state`: for a check together with the transaction that relies on it (totals of pools, names of shares,
+//!    snapshots that policies keep), and for what
 //!    the data plane sees. It is never held while storage works, which can take long.
 //! 4. `store`: for a transaction or a look.
+//! 5. `jobs`: for a look at the queue. A removal of a volume waits for its jobs without any other lock.
 //!
 //! The removal of a volume's storage and jobs run without any lock: the state of the volume or snapshot keeps other changes
 //! away, which fail at once. No request of a client waits for these locks, so the storage may take its time for a snapshot.

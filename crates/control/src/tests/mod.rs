@@ -12,6 +12,7 @@ mod quotas;
 mod rig;
 mod rules;
 mod snapshot_crash;
+mod snapshot_races;
 mod snapshots;
 mod store;
 mod token;
