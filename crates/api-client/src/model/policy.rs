@@ -94,8 +94,8 @@ pub struct WeeklySchedule {
     #[schemars(range(min = 1, max = SNAPSHOTS_MAX))]
     pub keep: u32,
     /// Days; Sunday if left out.
-    #[serde(default = "sunday")]
-    #[schemars(length(min = 1, max = 7))]
+    #[serde(default = "sunday", deserialize_with = "distinct")]
+    #[schemars(length(min = 1, max = 7), extend("uniqueItems" = true))]
     pub days: Vec<WeekDay>,
     /// Hour of the day; 0 if left out.
     #[serde(default)]
@@ -115,8 +115,8 @@ pub struct MonthlySchedule {
     #[schemars(range(min = 1, max = SNAPSHOTS_MAX))]
     pub keep: u32,
     /// Days; the first if left out. A month that lacks a day has no snapshot on it.
-    #[serde(default = "first")]
-    #[schemars(length(min = 1, max = 31), inner(range(min = 1, max = 31)))]
+    #[serde(default = "first", deserialize_with = "distinct")]
+    #[schemars(length(min = 1, max = 31), inner(range(min = 1, max = 31)), extend("uniqueItems" = true))]
     pub days: Vec<u8>,
     /// Hour of the day; 0 if left out.
     #[serde(default)]
@@ -184,6 +184,22 @@ pub struct PolicyPatch {
     #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<MonthlySchedule>")]
     pub monthly: Option<Option<MonthlySchedule>>,
+}
+
+/// Reads a list of one or more days, each once.
+fn distinct<'de, D, T>(from: D) -> Result<Vec<T>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: Deserialize<'de> + PartialEq,
+{
+    let days = Vec::<T>::deserialize(from)?;
+    if days.is_empty() {
+        return Err(serde::de::Error::custom("is an empty array; allowed: one day or more"));
+    }
+    if days.iter().enumerate().any(|(place, day)| days[..place].contains(day)) {
+        return Err(serde::de::Error::custom("has a day twice; allowed: each day once"));
+    }
+    Ok(days)
 }
 
 fn enabled() -> bool {

@@ -157,6 +157,10 @@ fn policies_are_made_assigned_changed_and_deleted() {
     assert!(made.is_new && made.value.enabled && made.value.time_zone == "Europe/Berlin");
     assert_eq!(made.value.weekly.as_ref().unwrap().days, [WeekDay::Sunday]);
     assert!(!client.create_policy(&new).unwrap().is_new);
+    for (schedule, days) in [("weekly", r#"["monday","monday"]"#), ("weekly", "[]"), ("monthly", "[1,1]")] {
+        let text = format!(r#"{{"name":"x","{schedule}":{{"keep":1,"days":{days}}}}}"#);
+        assert!(serde_json::from_str::<NewPolicy>(&text).is_err(), "{text}");
+    }
     let policy = |name: &str| VolumePatch { policy: Some(Some(name.to_owned())), ..VolumePatch::default() };
     assert_eq!(refused(client.change_volume(&none, "v", &policy("other"))).0, 404);
     let volume = client.change_volume(&none, "v", &policy("nightly")).unwrap().value;

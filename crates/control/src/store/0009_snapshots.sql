@@ -20,6 +20,8 @@ CREATE TABLE snapshot (
     UNIQUE (volume, name),
     UNIQUE (volume, created_ms)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX snapshot_in_error ON snapshot (volume) WHERE state = 'error';
+CREATE INDEX locked_snapshot ON snapshot (locked_until_ms) WHERE locked_until_ms IS NOT NULL;
 
 -- The time by which snapshots are locked.
 CREATE TABLE lock_clock (
