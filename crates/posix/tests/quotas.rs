@@ -373,9 +373,11 @@ fn removed_volume_leaves_no_quotas() {
     let tree = Tree::new(Ground::Tmpfs).unwrap();
     closed_volume(&tree.path);
     let volumes = open(&tree.path);
+    let still_open = volumes.open(ID).unwrap();
     volumes.remove(ID).unwrap();
+    assert_eq!(quotas(&still_open).set_rules(&rules()), Err(FsError::Stale));
+    drop((still_open, volumes));
     assert_eq!(fs::read_dir(tree.path.join("quotas")).unwrap().count(), 0);
-    drop(volumes);
     // An interrupted removal may have left them.
     fs::write(saved(&tree.path, ".rules.new"), b"").unwrap();
     fs::write(saved(&tree.path, ""), b"").unwrap();

@@ -3,7 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use vfs::sync::Mutex;
-use vfs::{Backend, Capacity, FsError, FsResult, FsStat, Provisioner, Root, Time, Usage, ViewId, VolumeId};
+use vfs::{
+    Backend, Blocking, Capabilities, Capacity, FileKey, FsError, FsLimits, FsResult, FsStat, NodeRef,
+    Provisioner, QuotaCheck, QuotaOwner, QuotaReport, QuotaRule, QuotaUse, Quotas, Root, Time, Usage, ViewId,
+    VolumeId,
+};
 use vfs_testing::MemProvisioner;
 use vfs_testing::conformance::capacity::{self, Charging, End, Fixture};
 use vfs_testing::memfs::Clock;
@@ -27,6 +31,97 @@ enum Bug {
     RevertsOpenVolumes,
     /// A clone has the live files.
     ClonesLiveFiles,
+    /// An owner may exceed its quota by a block.
+    OneQuotaBlockMore,
+    /// Default rules bind nobody.
+    NoDefaultQuota,
+    /// Rules do not outlive a restart.
+    ForgetsQuotas,
+    /// A report shows one file too many.
+    ReportsAnotherFile,
+}
+
+/// A volume with a defect in its quotas.
+struct LooseQuotas {
+    bug: Bug,
+    inner: Arc<dyn Backend>,
+}
+
+impl Backend for LooseQuotas {
+    fn root(&self) -> NodeRef {
+        self.inner.root()
+    }
+
+    fn node(&self, key: &FileKey, blocking: Blocking) -> FsResult<NodeRef> {
+        self.inner.node(key, blocking)
+    }
+
+    fn stat(&self) -> FsResult<FsStat> {
+        self.inner.stat()
+    }
+
+    fn limits(&self) -> FsLimits {
+        self.inner.limits()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn sync(&self) -> FsResult<()> {
+        self.inner.sync()
+    }
+
+    fn flush_failures(&self) -> u64 {
+        self.inner.flush_failures()
+    }
+
+    fn quotas(&self) -> Option<&dyn Quotas> {
+        Some(self)
+    }
+}
+
+impl LooseQuotas {
+    fn inner(&self) -> &dyn Quotas {
+        self.inner.quotas().expect("a volume in memory has quotas")
+    }
+}
+
+impl Quotas for LooseQuotas {
+    fn set_rules(&self, rules: &[QuotaRule]) -> FsResult<()> {
+        let mut rules = rules.to_vec();
+        match self.bug {
+            Bug::NoDefaultQuota => rules.retain(|rule| rule.target.id.is_some()),
+            Bug::OneQuotaBlockMore => rules.iter_mut().for_each(|rule| {
+                rule.limits.bytes = rule.limits.bytes.map(|bytes| bytes + 4096);
+            }),
+            _ => {}
+        }
+        self.inner().set_rules(&rules)
+    }
+
+    fn rules(&self) -> Vec<QuotaRule> {
+        self.inner().rules()
+    }
+
+    fn has_rules(&self) -> bool {
+        self.inner().has_rules()
+    }
+
+    fn report(&self) -> FsResult<QuotaReport> {
+        let mut report = self.inner().report()?;
+        let more = u64::from(self.bug == Bug::ReportsAnotherFile);
+        report.uses.iter_mut().for_each(|of| of.used.files += more);
+        Ok(report)
+    }
+
+    fn usage(&self, owner: QuotaOwner) -> FsResult<QuotaUse> {
+        self.inner().usage(owner)
+    }
+
+    fn check(&self) -> FsResult<QuotaCheck> {
+        self.inner().check()
+    }
 }
 
 struct Mutant {
@@ -51,7 +146,11 @@ impl Provisioner for Mutant {
     }
 
     fn open(&self, id: VolumeId) -> FsResult<Arc<dyn Backend>> {
-        self.inner.open(id)
+        let inner = self.inner.open(id)?;
+        if self.bug == Bug::ForgetsQuotas && self.was_killed {
+            inner.quotas().expect("a volume in memory has quotas").set_rules(&[])?;
+        }
+        Ok(Arc::new(LooseQuotas { bug: self.bug, inner }))
     }
 
     fn set_capacity(&self, id: VolumeId, capacity: Capacity) -> FsResult<()> {
@@ -167,6 +266,12 @@ fn defects_are_noticed() {
         (Bug::RevertsNothing, "snapshots/all_is_there_after_an_end"),
         (Bug::RevertsOpenVolumes, "snapshots/an_open_volume_is_not_reverted"),
         (Bug::ClonesLiveFiles, "snapshots/a_clone_is_a_volume_of_its_own"),
+        (Bug::OneQuotaBlockMore, "quotas/limit_refuses_growth_alone"),
+        (Bug::OneQuotaBlockMore, "quotas/writers_meet_exactly_at_the_limit"),
+        (Bug::OneQuotaBlockMore, "quotas/chown_moves_the_charge_or_is_refused"),
+        (Bug::NoDefaultQuota, "quotas/defaults_bind_present_owners"),
+        (Bug::ForgetsQuotas, "quotas/rules_and_usage_outlive_an_end"),
+        (Bug::ReportsAnotherFile, "quotas/traces_agree_with_a_walk"),
     ] {
         let case = capacity::cases().into_iter().find(|case| case.name == by).expect("a case");
         assert!((case.run)(fixture(bug)).is_err(), "{bug:?} was not noticed by {by}");

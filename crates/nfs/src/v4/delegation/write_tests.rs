@@ -237,6 +237,30 @@ fn write_delegation_of_new_file_limits_its_growth() {
 }
 
 #[test]
+fn quota_of_the_owner_limits_growth_under_a_write_delegation() {
+    let rig = Rig::delegating_writes();
+    let limit = 100 * DELEGATIONS_MAX as u64;
+    let target = vfs::QuotaTarget { kind: vfs::QuotaKind::User, id: Some(7) };
+    let limits = vfs::QuotaLimits { bytes: Some(limit), ..vfs::QuotaLimits::default() };
+    rig.volume.quotas().unwrap().set_rules(&[vfs::QuotaRule { target, limits }]).unwrap();
+    let owner = [&[0, 0, 0, 1][..], b"7\0\0\0"].concat();
+    let attrs = Fattr { attrmask: Bitmap::of(&[attr::OWNER]), attr_vals: &owner };
+    let args = OpenArgs {
+        seqid: 0,
+        share_access: ShareAccess::WRITE,
+        share_deny: ShareDeny::NONE,
+        owner: StateOwner { clientid: 0, owner: b"o" },
+        openhow: OpenFlag::Create(CreateHow::Guarded(attrs)),
+        claim: OpenClaim::Null(b"new"),
+    };
+    let results = rig.client.ask(&at(&[b"e"], [Argument::Open(args)]));
+    let all = results.all();
+    let Some(OpReply::Open(Reply::Ok(ok))) = all.last() else { panic!("{all:?}") };
+    let OpenDelegation::Write(write) = ok.delegation else { panic!("{ok:?}") };
+    assert_eq!(write.space_limit, SpaceLimit::Size(100));
+}
+
+#[test]
 fn unreturned_write_delegation_is_revoked_after_a_lease() {
     let mut rig = Rig::delegating_writes();
     let stateid = rig.delegated_to_write(b"f");

@@ -191,10 +191,16 @@ impl OwnerLedger {
         let checked = QuotaRules::new(rules)?;
         // One at a time: the file and the memory agree.
         let _locked = self.file.lock();
+        self.check_present()?;
         files::write_rules(&self.place, &checked.list())?;
         self.has_rules.store(!checked.is_empty(), Ordering::Relaxed);
         self.accounts.set_rules(checked);
         Ok(())
+    }
+
+    /// A removed volume must leave no files.
+    fn check_present(&self) -> FsResult<()> {
+        if self.removed.load(Ordering::Relaxed) { Err(FsError::Stale) } else { Ok(()) }
     }
 
     /// Begins to count by owner. Returns whether nothing did before.
@@ -203,6 +209,7 @@ impl OwnerLedger {
         if self.state.load(Ordering::SeqCst) != OFF {
             return Ok(false);
         }
+        self.check_present()?;
         self.marked.store(true, Ordering::Release);
         file.insert(AccountFile::create(&self.place)?).mark()?;
         self.state.store(COUNTING, Ordering::SeqCst);
