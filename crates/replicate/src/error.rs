@@ -32,6 +32,8 @@ pub enum Error {
     Abandoned(BackupId),
     /// An unfinished backup of this number was begun from another snapshot, or on another backup.
     OtherSource(BackupId),
+    /// The previous backup is one of another volume: its name.
+    OtherVolume(BackupId, String),
     /// The backup cannot be deleted before this time.
     Locked(BackupId, Time),
     /// Another process sweeps the vault, until this time at the latest.
@@ -72,6 +74,10 @@ impl fmt::Display for Error {
             Self::OtherSource(id) => {
                 write!(f, "backup {id} was begun from another snapshot: go on from that one, or abandon it")
             }
+            Self::OtherVolume(id, volume) => write!(
+                f,
+                "the previous backup {id} is one of volume {volume:?}: give the last one of this volume, or none"
+            ),
             Self::Locked(id, until) => {
                 write!(f, "backup {id} is locked until {} seconds after 1970", until.seconds)
             }

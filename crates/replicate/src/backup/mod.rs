@@ -18,7 +18,7 @@ use copy::Copier;
 use packer::Packer;
 use resume::Resume;
 use std::collections::HashMap;
-use vfs::Blocking;
+use vfs::ViewId;
 use writer::IndexWriter;
 
 /// Makes backup `id`, or goes on with it after an error or a crash. Another number needs another `id`; choose it at
@@ -28,20 +28,14 @@ pub fn backup(vault: &Vault, id: BackupId, source: &Source<'_>, job: &mut Job<'_
     if let Some(done) = vault.completed(id)? {
         return complete(vault, done);
     }
-    let session = begin(vault, id, source, job)?;
-    let previous = match session {
-        Some(previous) => {
-            let index = Index::load(vault, &previous)?;
-            let packs = load_packs(vault, &previous)?;
-            Some((previous, index, packs))
-        }
-        None => None,
-    };
+    let (mut base, mut known) = (None, HashMap::new());
+    if let Some(previous) = begin(vault, id, source, job)? {
+        known = load_packs(vault, &previous)?;
+        base = Some((previous.taken, Cursor::new(vault, Index::load(vault, &previous)?)));
+    }
     let resume = Resume::load(vault, id, job.scratch)?;
-    let mut known = previous.as_ref().map_or_else(HashMap::new, |(_, _, packs)| packs.clone());
     known.extend(resume.packs.iter().map(|(pack, info)| (*pack, *info)));
     let packer = Packer::new(vault, id, known);
-    let base = previous.map(|(manifest, index, _)| (manifest.taken, Cursor::new(vault, index)));
     let walked = walk::walk(source.backend, job)?;
     let progress =
         Progress { files_total: Some(walked.files), bytes_total: Some(walked.bytes), ..Progress::default() };
@@ -52,7 +46,6 @@ pub fn backup(vault: &Vault, id: BackupId, source: &Source<'_>, job: &mut Job<'_
     let Copier { base, writer, .. } = copier;
     let (leaves, packs, mut totals) = writer.finish(vault, id, base.as_ref().map(|(_, base)| base), job)?;
     totals.skipped = skipped;
-    let root = source.backend.root();
     let manifest = Manifest {
         id,
         volume: source.volume.to_owned(),
@@ -62,11 +55,10 @@ pub fn backup(vault: &Vault, id: BackupId, source: &Source<'_>, job: &mut Job<'_
         previous: source.previous,
         locked_until: source.locked_until,
         totals,
-        root: root.key().in_view(vfs::ViewId::LIVE),
+        root: source.backend.root().key().in_view(ViewId::LIVE),
         leaves,
         packs,
     };
-    root.attrs(Blocking::Allowed).map_err(|error| Error::File("the root".to_owned(), error))?;
     vault.check_writer()?;
     vault.put(&names::manifest(id), ObjectKind::Manifest, &manifest.encode(), job.random)?;
     // It exists if it was put and the answer was lost, or if the backup was abandoned meanwhile.
@@ -95,6 +87,11 @@ fn begin(vault: &Vault, id: BackupId, source: &Source<'_>, job: &mut Job<'_>) ->
         }
         // The session has preserved the manifest of a backup that was deleted meanwhile.
         Err(Error::NotFound(_)) => vault.manifest_of(previous)?.map(Some).ok_or(Error::NotFound(previous)),
+        // Keys of another volume's files mean other files.
+        Ok(found) if found.volume != source.volume => {
+            vault.delete_object(&name)?;
+            Err(Error::OtherVolume(previous, found.volume))
+        }
         found => found.map(Some),
     }
 }

@@ -169,3 +169,13 @@ fn backup_after_one_that_is_gone_is_refused() {
     assert!(matches!(missing, Err(Error::NotFound(_))), "{missing:?}");
     assert_eq!(rig.vault.unfinished().unwrap(), []);
 }
+
+#[test]
+fn backup_after_one_of_another_volume_is_refused() {
+    let (rig, volume) = (Rig::new(None), Volume::new());
+    let first = rig.back_up(&volume, None);
+    let other = Source { volume: "v2", ..source(&volume, Some(first.id), seconds(volume.now())) };
+    let refused = rig.run(new_id(), &other);
+    assert!(matches!(&refused, Err(Error::OtherVolume(_, name)) if name == "v1"), "{refused:?}");
+    assert_eq!(rig.vault.unfinished().unwrap(), []);
+}
