@@ -3,12 +3,13 @@
 use crate::rig::{name, new_id, noise, owner, plain, random, source_of};
 use crate::trees;
 use posix::{Options, Store};
-use replicate::store::Directory;
+use replicate::store::{Directory, ObjectStore};
 use replicate::{
-    Depth, Job, Key, Manifest, Progress, Restore, Selection, Vault, VaultOptions, Verify, backup, compare,
-    restore, verify,
+    BackupId, Depth, Error, Job, Key, Manifest, Progress, Restore, Selection, Vault, VaultOptions, Verify,
+    backup, compare, restore, verify,
 };
 use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use vfs::backend::KEEP_SET_ID;
@@ -20,24 +21,37 @@ fn now() -> Time {
     Time { seconds: i64::try_from(since.as_secs()).unwrap(), nanos: since.subsec_nanos() }
 }
 
-struct Place {
-    dir: tempfile::TempDir,
-    vault: Vault,
+pub(crate) struct Place {
+    path: PathBuf,
+    pub(crate) vault: Vault,
+    _dir: Option<tempfile::TempDir>,
 }
+
+const KEY: Key = Key([4; 32]);
 
 impl Place {
     /// In memory, because the kernel keeps everything there that a test may set.
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         assert!(rustix::process::geteuid().is_root(), "only root makes devices and files of others");
         let dir = tempfile::tempdir_in("/dev/shm").unwrap();
         let store = Directory::open(&dir.path().join("vault")).unwrap();
-        let options = VaultOptions { key: Some(Key([4; 32])), owner: owner(1), created: now() };
+        let options = VaultOptions { key: Some(KEY), owner: owner(1), created: now() };
         let vault = Vault::create(Arc::new(store), &options, &mut random).unwrap();
-        Self { dir, vault }
+        Self { path: dir.path().to_owned(), vault, _dir: Some(dir) }
     }
 
-    fn open(&self, name: &str) -> Arc<Store> {
-        let path = self.dir.path().join(name);
+    /// The place of another process.
+    pub(crate) fn again(path: &Path, store: Arc<dyn ObjectStore>) -> Self {
+        let vault = Vault::open(store, Some(&KEY), Some(&owner(1)), &mut random).unwrap();
+        Self { path: path.to_owned(), vault, _dir: None }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn open(&self, name: &str) -> Arc<Store> {
+        let path = self.path.join(name);
         let _ = std::fs::create_dir(&path);
         Store::open(&path, Options::default()).unwrap()
     }
@@ -48,9 +62,19 @@ impl Place {
         previous: Option<&Manifest>,
         taken: Time,
     ) -> (Manifest, Progress) {
+        self.back_up_as(new_id(), backend, previous, taken).unwrap()
+    }
+
+    pub(crate) fn back_up_as(
+        &self,
+        id: BackupId,
+        backend: &dyn Backend,
+        previous: Option<&Manifest>,
+        taken: Time,
+    ) -> Result<(Manifest, Progress), Error> {
         let mut last = Progress::default();
         let mut job = Job {
-            scratch: self.dir.path(),
+            scratch: &self.path,
             random: &mut random,
             now: &now,
             pace: &mut |_| ControlFlow::Continue(()),
@@ -60,11 +84,11 @@ impl Place {
             },
         };
         let previous = previous.map(|previous| previous.id);
-        let manifest = backup(&self.vault, new_id(), &source_of(backend, previous, taken), &mut job).unwrap();
-        (manifest, last)
+        let manifest = backup(&self.vault, id, &source_of(backend, previous, taken), &mut job)?;
+        Ok((manifest, last))
     }
 
-    fn compare(&self, manifest: &Manifest, backend: &dyn Backend) -> Vec<replicate::Difference> {
+    pub(crate) fn compare(&self, manifest: &Manifest, backend: &dyn Backend) -> Vec<replicate::Difference> {
         compare(&self.vault, manifest, backend, 20, &mut || ControlFlow::Continue(())).unwrap()
     }
 }

@@ -2,6 +2,7 @@
 
 mod faults;
 mod incremental;
+mod killed;
 mod linux;
 mod owners;
 mod random;

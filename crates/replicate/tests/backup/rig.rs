@@ -128,11 +128,12 @@ impl ObjectStore for MemStore {
     }
 }
 
-/// Random bytes that differ in every call of one test.
+/// Random bytes that differ in every call and process.
 pub(crate) fn random(bytes: &mut [u8]) {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     for part in bytes.chunks_mut(8) {
-        let mut word = NEXT.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed) + (u64::from(std::process::id()) << 32);
+        let mut word = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         word ^= word >> 29;
         part.copy_from_slice(&word.wrapping_mul(0xbf58_476d_1ce4_e5b9).to_be_bytes()[..part.len()]);
     }
