@@ -1,4 +1,4 @@
-# Runs the tests of capacity on file systems with project quotas, which not every machine's kernel has. What does without
+# Runs the tests of capacity and of quotas of users on file systems with project quotas, which not every machine's kernel has. What does without
 # them is tested on the host.
 #
 # Parameters (environment): DISKS, where the tests make their disks.
@@ -23,3 +23,7 @@ export PLIMSOLL_TESTS_ONLY_PROJECTS=1
 for expected in '^running 4 tests' 'on XfsProjects' 'on Ext4Projects'; do
     grep -q "$expected" /tmp/log || fail "the tests did not say '$expected'"
 done
+
+/job/owner_quotas --nocapture --test-threads=1 --exact count_begins_exactly_among_writers orderly_end_saves_the_table 2>&1 | tee /tmp/log
+[ "${PIPESTATUS[0]}" -eq 0 ] || fail "a test of quotas failed"
+grep -q '^running 2 tests' /tmp/log || fail "the tests of quotas did not run"

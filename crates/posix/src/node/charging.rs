@@ -76,7 +76,8 @@ impl Mount {
         let charge = || {
             let mut charge = self.charge_entry(NewEntryCharge::bytes(content), 1)?;
             if let (Some(owners), Some((ids, amount))) = (self.owner_ledger(), owned) {
-                charge.owners = Some(owners.charge(ids, amount)?);
+                let charged = owners.charge(ids, amount);
+                charge.owners = Some(charged.map_err(|error| self.volume_first(error, amount))?);
             }
             Ok(charge)
         };

@@ -8,14 +8,16 @@ use crate::capacity::limit::Limit;
 use crate::capacity::owners::accounts::OwnerIds;
 use crate::capacity::owners::{LiveFiles, OwnerCharge, OwnerLedger, OwnerResize};
 use crate::error::refused;
+use crate::fs_type::file_system_stat;
 use rustix::fs::{Stat, fstat};
 use std::collections::HashMap;
+use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, RwLockWriteGuard};
 use std::time::Duration;
 use vfs::backend::charge::blocks;
 use vfs::model::attrs::MODE_BITS;
-use vfs::{Attrs, FileType, FsResult, SetAttrs, Usage};
+use vfs::{Attrs, FileType, FsError, FsResult, SetAttrs, Usage};
 
 /// Time between two looks at a write in parts that is under way.
 const SETTLE_PAUSE: Duration = Duration::from_millis(1);
@@ -42,13 +44,26 @@ impl Mount {
 
     /// Charges a change of a regular file's charge to the owners in `before`.
     #[inline]
-    pub(super) fn resize_owners(
-        &self,
+    pub(super) fn resize_owners<'l>(
+        &'l self,
         before: &Attrs,
         held: u64,
         after: u64,
-    ) -> FsResult<Option<OwnerResize<'_>>> {
-        self.owner_ledger().map(|owners| owners.begin_resize(ids_of(before), held, after)).transpose()
+    ) -> FsResult<Option<OwnerResize<'l>>> {
+        let begin = |owners: &'l OwnerLedger| owners.begin_resize(ids_of(before), held, after);
+        let more = Usage { bytes: after.saturating_sub(held), files: 0 };
+        self.owner_ledger().map(begin).transpose().map_err(|error| self.volume_first(error, more))
+    }
+
+    /// [`FsError::NoSpace`] instead of a refusal by a quota if the volume has no room either, where the kernel counts it
+    /// and would refuse the change only later.
+    pub(super) fn volume_first(&self, error: FsError, more: Usage) -> FsError {
+        let by_kernel = self.limit.as_deref().filter(|limit| limit.ledger().is_none());
+        let (FsError::Quota, Some(limit)) = (error, by_kernel) else { return error };
+        let stat = file_system_stat(self.root.as_fd()).and_then(|below| limit.stat(&below));
+        let is_full =
+            stat.is_ok_and(|stat| stat.bytes_available < more.bytes || stat.files_available < more.files);
+        if is_full { FsError::NoSpace } else { error }
     }
 }
 
