@@ -9,23 +9,23 @@ use vfs::backend::KEEP_SET_ID;
 use vfs::{Capacity, NodeRef, Provisioner, Root, ViewId, VolumeId};
 use vfs_testing::UncheckedNode;
 
-const BLOCK: u64 = 4096;
-const BLOCKS: u64 = 8192;
+const BLOCK: usize = 4096;
+const BLOCKS: usize = 8192;
 
 fn us(begun: Instant, count: u64) -> f64 {
     begun.elapsed().as_secs_f64() * 1e6 / count as f64
 }
 
 fn overwrite(file: &NodeRef, fill: u8) -> f64 {
-    let data = vec![fill; BLOCK as usize];
+    let data = vec![fill; BLOCK];
     let begun = Instant::now();
     let mut at = 1;
     for _ in 0..BLOCKS {
         // A permutation of the blocks.
         at = (at * 5 + 3) % BLOCKS;
-        file.write(at * BLOCK, &data, KEEP_SET_ID).unwrap();
+        file.write((at * BLOCK) as u64, &data, KEEP_SET_ID).unwrap();
     }
-    us(begun, BLOCKS)
+    us(begun, BLOCKS as u64)
 }
 
 fn churn(root: &NodeRef, prefix: &str, count: u64) -> (f64, f64) {
@@ -54,7 +54,7 @@ fn costs() {
         let volume = volumes.open(VolumeId(1)).unwrap();
         let root = volume.root();
         let file = root.create_unchecked(name("big"), &new_inode(0o644)).unwrap().found.node;
-        file.write(0, &vec![1; (BLOCK * BLOCKS) as usize], KEEP_SET_ID).unwrap();
+        file.write(0, &vec![1; BLOCK * BLOCKS], KEEP_SET_ID).unwrap();
         volume.sync().unwrap();
         for number in 0..2000 {
             let old = root.create_unchecked(name(&format!("old{number}")), &new_inode(0o644)).unwrap();
