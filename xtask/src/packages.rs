@@ -32,6 +32,7 @@ pub(crate) const FOR_TESTS: &[Tool] = &[
     ("unshare", "util-linux"),
     ("openssl", "openssl"),
     ("curl", "curl"),
+    ("go", "golang-go"),
     ("python3", "python3"),
     (ENSUREPIP, "python3-venv"),
 ];

@@ -8,6 +8,8 @@ mod owners;
 mod random;
 mod rig;
 mod s3;
+#[path = "../../../vfs/tests/support/skip.rs"]
+mod skip;
 mod sweeping;
 mod trees;
 mod verifying;
