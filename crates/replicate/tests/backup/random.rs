@@ -159,11 +159,11 @@ impl Model {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, max_shrink_iters: 100, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 40, max_shrink_iters: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn every_backup_stays_what_the_volume_was(
-        steps in proptest::collection::vec(step(), 1..60),
+        steps in proptest::collection::vec(step(), 1..120),
         is_encrypted in any::<bool>(),
     ) {
         let rig = Rig::new(is_encrypted.then_some(Key([5; 32])));
