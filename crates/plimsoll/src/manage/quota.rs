@@ -4,6 +4,7 @@ use super::connection::{Reach, Session};
 use super::limits::{counted, number, size, stored};
 use super::names;
 use super::table::Table;
+use crate::number::whole;
 use api_client::model::{OwnerKind, QuotaLimits, QuotaUse};
 use clap::{Args, Subcommand};
 use envelope::{Bytes, parse_duration};
@@ -83,13 +84,13 @@ struct Limits {
     #[arg(long, value_name = "SIZE")]
     bytes: Option<Bytes>,
     /// Limit of the number of files; directories do not count
-    #[arg(long)]
+    #[arg(long, value_name = "FILES", value_parser = whole(0_u64..))]
     files: Option<u64>,
     /// Limit that may be exceeded for the grace period
     #[arg(long, value_name = "SIZE")]
     soft_bytes: Option<Bytes>,
     /// Limit of files that may be exceeded for the grace period
-    #[arg(long, value_name = "FILES")]
+    #[arg(long, value_name = "FILES", value_parser = whole(0_u64..))]
     soft_files: Option<u64>,
     /// Time above a soft limit after which growth is refused [default: never]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
