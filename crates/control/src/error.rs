@@ -145,8 +145,8 @@ impl Error {
         match self {
             Self::NoSnapshots { volume } => write!(
                 f,
-                "the file system of the volume {volume} has no snapshots: move the data directory of the service to \
-                 btrfs, or to XFS with reflinks"
+                "the file system of the volume {volume} has no snapshots: create the volume in a data directory on \
+                 Btrfs, or on XFS with reflinks, or start the service with --snapshots copy"
             ),
             Self::HasSnapshots { volume, snapshots } => write!(
                 f,

@@ -2,14 +2,17 @@
 
 mod fixture;
 
-use fixture::{Ground, Tree, name, new_inode, set_acl};
+use fixture::{DIR, Ground, MODE, Tree, name, new_inode, set_acl};
 use posix::{Options, Volumes};
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
+use std::time::Duration;
 use vfs::backend::KEEP_SET_ID;
 use vfs::{
     Attrs, Backend, Blocking, Capacity, FileKey, FileType, FsError, FsResult, NodeRef, Provisioner, Root,
@@ -542,4 +545,101 @@ fn snapshot_is_one_moment_of_concurrent_changes() {
         });
         check_count(&rig);
     }
+}
+
+/// A line for each path of a tree, to compare with what another process has seen.
+fn lines(root: &NodeRef) -> String {
+    let line = |(path, seen): (&String, &Seen)| {
+        let Seen { attrs, key, content, xattrs } = seen;
+        let mut hasher = DefaultHasher::new();
+        content.hash(&mut hasher);
+        // The number of an unchanged file may be another one in another process.
+        let attrs = Attrs { change: 0, ..*attrs };
+        format!("{path:?} {key:?} {attrs:?} {xattrs:?} {:x}\n", hasher.finish())
+    };
+    tree(root).iter().map(line).collect()
+}
+
+/// Changes a volume for ever, with snapshots, and writes down what each shows.
+fn change_for_ever(data: &Path, seed: u64) {
+    let rig = Rig::new(data);
+    assert!(rig.volumes.wait_for_counts(Duration::from_secs(600)));
+    let copies = data.join("copies");
+    let mut random = Random(seed);
+    let mut next = rig.snapshots().list().unwrap().last().map_or(1, |last| last.0 + 1).max(1);
+    // Numbers of snapshots that are deleted are not used again.
+    next += u32::try_from(seed).unwrap() * 1000;
+    loop {
+        let _refused = RandomChange::new(&rig.volume.root(), &mut random).run();
+        match random.below(60) {
+            0 => {
+                rig.snapshots().create(ViewId(next)).unwrap();
+                let copy = lines(&rig.volume.root());
+                std::fs::write(copies.join("draft"), copy).unwrap();
+                std::fs::rename(copies.join("draft"), copies.join(next.to_string())).unwrap();
+                next += 1;
+            }
+            1 => {
+                let views = rig.snapshots().list().unwrap();
+                if views.len() > 3 {
+                    let view = views[usize::try_from(random.below(views.len() as u64)).unwrap()];
+                    let _may_have_none = std::fs::remove_file(copies.join(view.0.to_string()));
+                    rig.snapshots().delete(view, &mut |_| ControlFlow::Continue(())).unwrap();
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Run by the test below in a process of its own, which it kills.
+#[test]
+#[ignore = "run by another test in a process of its own"]
+fn inner() {
+    let (Some(dir), Ok(seed)) = (std::env::var_os(DIR), std::env::var(MODE)) else { return };
+    change_for_ever(Path::new(&dir), seed.parse().unwrap());
+}
+
+#[test]
+fn snapshots_survive_kills_at_any_moment() {
+    let rounds = std::env::var("PLIMSOLL_KILLS").map_or(6, |rounds| rounds.parse().unwrap());
+    for ground in GROUNDS {
+        let Some(tree) = Tree::new(ground) else { continue };
+        let copies = tree.path.join("copies");
+        std::fs::create_dir(&copies).unwrap();
+        for round in 1..=rounds {
+            let mut child = Command::new(std::env::current_exe().unwrap())
+                .args(["inner", "--exact", "--ignored"])
+                .env(DIR, &tree.path)
+                .env(MODE, round.to_string())
+                .stdout(Stdio::null())
+                .spawn()
+                .unwrap();
+            // Until it has made something, and some time more.
+            while std::fs::read_dir(&copies).unwrap().next().is_none() {
+                assert_eq!(child.try_wait().unwrap(), None, "{ground:?}");
+                thread::sleep(Duration::from_millis(10));
+            }
+            thread::sleep(Duration::from_millis(500 + round * 77 % 400));
+            child.kill().unwrap();
+            child.wait().unwrap();
+            check_after_kill(ground, &tree.path, &copies);
+        }
+    }
+}
+
+fn check_after_kill(ground: Ground, data: &Path, copies: &Path) {
+    let rig = Rig::new(data);
+    assert!(rig.volumes.wait_for_counts(Duration::from_secs(600)));
+    let listed = rig.snapshots().list().unwrap();
+    for entry in std::fs::read_dir(copies).unwrap() {
+        let path = entry.unwrap().path();
+        let Ok(view) = path.file_name().unwrap().to_str().unwrap().parse() else { continue };
+        assert!(listed.contains(&ViewId(view)), "{ground:?}: snapshot {view} is lost");
+        let (want, got) = (std::fs::read_to_string(&path).unwrap(), lines(&rig.view(view).root()));
+        let differs = want.lines().zip(got.lines()).find(|(want, got)| want != got);
+        assert!(want == got, "{ground:?}: snapshot {view}: {differs:#?}");
+    }
+    check_count(&rig);
+    let _refused = RandomChange::new(&rig.volume.root(), &mut Random(5)).run();
 }

@@ -18,7 +18,8 @@ A snapshot takes no space at first. It retains what clients change or delete lat
 volume: deleting files that a snapshot has frees nothing.
 Users find their files as they were: over NFS in .snapshot/NAME of every directory, over SMB in ~snapshot\\NAME and in \
 Previous Versions. \"plimsoll volume update v1 --snapshot-directory hidden\" takes this access away.
-Snapshots need a file system that has them: btrfs, or XFS with reflinks.")]
+Snapshots need a data directory on Btrfs, or on XFS with reflinks. On other file systems start the service
+with --snapshots copy: the first change of each 4 KiB after a snapshot then copies it and waits for the disk.")]
 pub(crate) struct SnapshotArgs {
     #[command(subcommand)]
     command: Command,
