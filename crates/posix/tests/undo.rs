@@ -483,6 +483,11 @@ impl Writer {
             if number > NAMES {
                 self.dir.remove(name(&format!("n{}", number - NAMES)), ANY).unwrap();
             }
+            // A second name of the second file.
+            self.dir.link(name(&format!("l{number}")), &self.files[1], &|_| Ok(())).unwrap();
+            if number > 1 {
+                self.dir.remove(name(&format!("l{}", number - 1)), ANY).unwrap();
+            }
             self.done.store(number, Ordering::SeqCst);
         }
     }
@@ -500,8 +505,9 @@ fn seen_of(root: &NodeRef, number: usize) -> ([u64; 2], Vec<u64>) {
         assert!(words.iter().all(|word| *word == words[0]), "a write is in a snapshot whole or not at all");
         u64::from_be_bytes(words[0])
     });
-    let mut names = Vec::new();
+    let (mut names, mut links) = (Vec::new(), 1);
     dir.read_dir(0, false, &mut |entry| {
+        links += u32::from(entry.name.starts_with(b"l"));
         names.extend(
             std::str::from_utf8(entry.name).unwrap().strip_prefix('n').map(|n| n.parse::<u64>().unwrap()),
         );
@@ -509,6 +515,8 @@ fn seen_of(root: &NodeRef, number: usize) -> ([u64; 2], Vec<u64>) {
     })
     .unwrap();
     names.sort_unstable();
+    let second = dir.lookup(name("b"), ALLOWED).unwrap();
+    assert_eq!(second.attrs.links, links, "a link is in a snapshot with its count");
     (files, names)
 }
 

@@ -126,6 +126,7 @@ impl Node {
         }
         if let Some(preserving) = self.preserving(Space::Needed) {
             preserving.new_name(self, &before, name.bytes())?;
+            file.wait_for_change();
             preserving.attrs(file, &file.attrs_now()?)?;
         }
         let link_charge = self.mount.charge_link(self.fd(), name.bytes())?;

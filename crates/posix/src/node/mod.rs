@@ -444,17 +444,17 @@ impl vfs::Node for Node {
     }
 
     fn link(&self, name: Name<'_>, target: &NodeRef, authorize: AuthorizeLink<'_>) -> FsResult<CreatedEntry> {
-        let _changing = self.mount.begin_change();
+        let _changing = self.mount.begin_name_change();
         self.link_entry(name, target, authorize)
     }
 
     fn remove(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change> {
-        let _changing = self.mount.begin_change();
+        let _changing = self.mount.begin_name_change();
         self.unlink_entry(name, false, authorize)
     }
 
     fn remove_dir(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change> {
-        let _changing = self.mount.begin_change();
+        let _changing = self.mount.begin_name_change();
         self.unlink_entry(name, true, authorize)
     }
 
@@ -465,7 +465,7 @@ impl vfs::Node for Node {
         to: Name<'_>,
         authorize: AuthorizeRename<'_>,
     ) -> FsResult<(Change, Change)> {
-        let _changing = self.mount.begin_change();
+        let _changing = self.mount.begin_name_change();
         self.rename_entry(from, to_dir, to, authorize)
     }
 

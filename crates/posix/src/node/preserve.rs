@@ -138,6 +138,10 @@ impl Preserving<'_> {
 
     /// Preserves a name that is about to be removed or replaced, and the object that it names.
     pub(crate) fn old_name(&self, dir: &Node, before: &Attrs, name: &[u8], node: &Node) -> FsResult<()> {
+        if node.kind != FileType::Directory {
+            // A write under way may have begun before the snapshot: all of it is in the record then.
+            node.wait_for_change();
+        }
         let attrs = node.attrs_now()?;
         self.name(dir, before, name, &Some(NamedObject { key: node.key, file_id: attrs.file_id }))?;
         self.attrs(node, &attrs).map(drop)

@@ -109,11 +109,17 @@ impl Backend for OpenSnapshot {
     }
 }
 
-/// Makes a snapshot of the present state of `mount`. Nobody waits for it: it waits for the changes under way.
+/// Makes a snapshot of the present state of `mount`. It waits for the changes under way; changes of names wait for a
+/// moment.
 fn create(mount: &Mount, undo: &Undo, view: ViewId) -> FsResult<()> {
     // Most data is on disk before the label, so that the flush after it is short.
     syncfs(&mount.root).map_err(crate::error::refused)?;
     undo.begin(view)?;
+    {
+        // A change of names may have recorded nothing of a file that another change records now.
+        let _stopped = mount.stop_changes();
+        undo.publish(view);
+    }
     wait_for_changes(mount);
     let born_until = undo.youngest(now(ClockId::Realtime));
     wait_until_past(born_until);
@@ -146,8 +152,8 @@ fn now(clock: ClockId) -> Time {
     Time { seconds: now.tv_sec, nanos: u32::try_from(now.tv_nsec).unwrap_or(0) }
 }
 
-/// Waits until files are born later than `born`: at least at the last timer tick, at most at the exact time. A clock that was set back may not
-/// get there: files are then taken for older ones, which only takes space.
+/// Waits until files are born later than `born`: at least at the last timer tick, at most at the exact time. A clock that
+/// was set back may not get there: files then count as older ones, which only takes space.
 fn wait_until_past(born: Time) {
     for _ in 0..TICKS_MAX {
         if now(ClockId::RealtimeCoarse) > born {

@@ -129,12 +129,15 @@ impl Undo {
     /// The latest snapshot; `None` without any. Call it under the lock of what changes.
     #[inline]
     pub(crate) fn label(&self) -> Option<Label> {
-        if self.label.load(Ordering::Relaxed) == 0 { None } else { self.latest() }
+        match self.label.load(Ordering::Relaxed) {
+            0 => None,
+            number => self.label_of(ViewId(number)),
+        }
     }
 
     #[cold]
-    fn latest(&self) -> Option<Label> {
-        self.state.lock().latest()
+    fn label_of(&self, view: ViewId) -> Option<Label> {
+        self.state.lock().label_of(view)
     }
 
     /// Whether any record may exist.
@@ -162,13 +165,15 @@ impl Undo {
         self.state.lock().find(view)
     }
 
-    /// Publishes a new label for all changes that begin from now on. [`Undo::commit`] must follow when all others have
-    /// ended, or [`Undo::mark_deleted`].
+    /// Notes, durably, that a snapshot is being made.
     pub(crate) fn begin(&self, view: ViewId) -> FsResult<()> {
-        let mut state = self.state.lock();
-        state.begin(self.dir.as_fd(), view)?;
+        self.state.lock().begin(self.dir.as_fd(), view)
+    }
+
+    /// Publishes the label of a snapshot that is being made, for all changes that begin from now on. [`Undo::commit`] must
+    /// follow when all others have ended, or [`Undo::mark_deleted`].
+    pub(crate) fn publish(&self, view: ViewId) {
         self.label.store(view.0, Ordering::SeqCst);
-        Ok(())
     }
 
     /// The birth of the youngest file that a new snapshot can have, `now`, after the changes under way have ended.

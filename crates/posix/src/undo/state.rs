@@ -137,9 +137,14 @@ impl State {
 
     /// The label of changes; `None` if no snapshot needs them.
     pub(super) fn latest(&self) -> Option<Label> {
-        let (view, _) = self.snapshots.last_key_value()?;
-        let mut needing = self.snapshots.values().rev().filter(|entry| entry.phase != Phase::Deleted);
-        needing.next().map(|entry| Label { view: *view, born_until: entry.born_until })
+        self.label_of(*self.snapshots.last_key_value()?.0)
+    }
+
+    /// The label of changes if `view` was published last; `None` if no snapshot up to it needs them.
+    pub(super) fn label_of(&self, view: ViewId) -> Option<Label> {
+        let mut needing =
+            self.snapshots.range(..=view).rev().filter(|(_, entry)| entry.phase != Phase::Deleted);
+        needing.next().map(|(_, entry)| Label { view, born_until: entry.born_until })
     }
 
     pub(super) fn find(&self, view: ViewId) -> Option<Label> {

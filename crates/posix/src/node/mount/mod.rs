@@ -211,6 +211,12 @@ impl Mount {
         matches!(self.key_source, KeySource::Subvolume(_)).then(|| self.changes.read())
     }
 
+    /// Begins a change that also changes objects whose locks it does not hold.
+    pub(crate) fn begin_name_change(&self) -> Option<RwLockReadGuard<'_, ()>> {
+        let waits = self.undo_place.is_some() || matches!(self.key_source, KeySource::Subvolume(_));
+        waits.then(|| self.changes.read())
+    }
+
     /// Waits for changes under way, and lets none begin until the guard is dropped.
     pub(crate) fn stop_changes(&self) -> RwLockWriteGuard<'_, ()> {
         self.changes.write()
