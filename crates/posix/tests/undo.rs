@@ -304,6 +304,7 @@ fn soak(data: &Path, seed: u64, steps: u32) {
     let mut random = Random(seed);
     let mut copies: BTreeMap<u32, BTreeMap<String, Seen>> = BTreeMap::new();
     let (mut next, mut done) = (1, 0);
+    let mut was_left = false;
     for step in 0..steps {
         done += u32::from(RandomChange::new(&rig.volume.root(), &mut random).run().is_ok());
         if random.below(25) == 0 {
@@ -317,6 +318,8 @@ fn soak(data: &Path, seed: u64, steps: u32) {
             // Some deletions are stopped, and go on with the next one.
             let mut left = random.below(40);
             let stops = random.below(3) == 0;
+            let (used, own) =
+                (rig.volumes.usage(ID).unwrap().bytes, rig.snapshots().usage(ViewId(view)).unwrap());
             rig.snapshots()
                 .delete(ViewId(view), &mut |_| {
                     left = left.saturating_sub(1);
@@ -324,6 +327,12 @@ fn soak(data: &Path, seed: u64, steps: u32) {
                 })
                 .unwrap();
             copies.remove(&view);
+            // The records of the latest snapshot stay while an earlier one needs them: the next deletion frees more.
+            let is_left = stops || !copies.contains_key(&(next - 1));
+            if !std::mem::replace(&mut was_left, is_left) && !stops {
+                let freed = used - rig.volumes.usage(ID).unwrap().bytes;
+                assert_eq!(own.own_bytes, Some(freed), "seed {seed}, step {step}, snapshot {view}");
+            }
         }
         if random.below(150) == 0 {
             rig = rig.reopened();

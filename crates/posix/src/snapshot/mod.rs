@@ -64,7 +64,8 @@ impl Snapshots for UndoSnapshots {
 
     fn usage(&self, view: ViewId) -> FsResult<SnapshotUsage> {
         let undo = self.mount.undo().ok_or(FsError::NotFound)?;
-        undo.find(view).map(|_| SnapshotUsage::default()).ok_or(FsError::NotFound)
+        undo.find(view).ok_or(FsError::NotFound)?;
+        Ok(SnapshotUsage { own_bytes: Some(undo.freed_by(view)?) })
     }
 }
 

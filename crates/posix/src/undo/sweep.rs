@@ -135,6 +135,69 @@ impl Undo {
         Ok(true)
     }
 
+    /// The bytes that deleting a snapshot would free. Looks at all records.
+    pub(crate) fn freed_by(&self, view: ViewId) -> FsResult<u64> {
+        let plan = {
+            let state = self.state.lock();
+            let mut ready = state.ready();
+            ready.retain(|other| *other != view);
+            // Changes go on under the label of the latest snapshot while an earlier one needs them.
+            let latest = state.latest().map(|latest| latest.view).filter(|_| !ready.is_empty());
+            Plan { ready, latest }
+        };
+        if !plan.is_swept(view) {
+            return Ok(0);
+        }
+        let mut bytes = 0;
+        for shard in names(&self.records)? {
+            let dir = open_dir(self.records.as_fd(), &shard).map_err(refused)?;
+            for key in names(&dir)? {
+                bytes += self.settled(&shard, || self.freed_of_key(&dir, &key, view, &plan))?;
+            }
+        }
+        Ok(bytes)
+    }
+
+    fn freed_of_key(&self, shard: &OwnedFd, key: &str, view: ViewId, plan: &Plan) -> FsResult<u64> {
+        let dir = match open_dir(shard.as_fd(), key) {
+            Ok(dir) => dir,
+            Err(Errno::NOENT) => return Ok(0),
+            Err(errno) => return Err(refused(errno)),
+        };
+        let labels = labels_in(&dir)?;
+        let earlier = labels.iter().copied().filter(|label| *label < view).max();
+        if !labels.contains(&view) || plan.heir(view, earlier).is_some() {
+            return Ok(0);
+        }
+        let Some(earlier) = earlier else {
+            let retained = if labels.len() == 1 { retained_bytes(&dir)? } else { 0 };
+            return Ok(record_bytes(&dir, view, self.unit)? + retained);
+        };
+        self.common_bytes(&dir, view, earlier)
+    }
+
+    /// The charge of what two records both have, and of one of them.
+    fn common_bytes(&self, dir: &OwnedFd, label: ViewId, earlier: ViewId) -> FsResult<u64> {
+        let (Some(from), Some(to)) = (Record::open(dir.as_fd(), label)?, Record::open(dir.as_fd(), earlier)?)
+        else {
+            return Ok(0);
+        };
+        let size = fstat(&from.fd).map_err(refused)?.st_size.cast_unsigned();
+        let mut bytes = INODE_BYTES;
+        for range in self.preserved_blocks(&from, 0..size.div_ceil(self.unit))? {
+            let common = self.preserved_blocks(&to, range)?;
+            bytes += common.iter().map(|range| range.end - range.start).sum::<u64>() * self.unit;
+        }
+        let names_of = |label| match open_dir(dir.as_fd(), &names_dir(label)) {
+            Ok(recorded) => raw_names(&recorded),
+            Err(Errno::NOENT) => Ok(Vec::new()),
+            Err(errno) => Err(refused(errno)),
+        };
+        let (names, others) = (names_of(label)?, names_of(earlier)?);
+        let common = names.iter().filter(|name| others.contains(name)).count() as u64;
+        Ok(bytes + common * NAME_BYTES)
+    }
+
     /// Runs a change of a file's records that readers see whole.
     fn changing(&self, path: &str, change: impl FnOnce() -> FsResult<()>) -> FsResult<()> {
         let count = self.sweep_count(path);
@@ -199,15 +262,10 @@ impl Undo {
 
     /// Deletes a removed file that no snapshot needs.
     fn drop_retained(&self, dir: &OwnedFd, ledger: Option<&Ledger>) -> FsResult<()> {
-        match statat(dir, super::retained::FILE, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) => {
-                remove(dir.as_fd(), super::retained::FILE, AtFlags::empty())?;
-                free(blocks(stat.st_size.cast_unsigned()), ledger);
-                Ok(())
-            }
-            Err(Errno::NOENT) => Ok(()),
-            Err(errno) => Err(refused(errno)),
-        }
+        let freed = retained_bytes(dir)?;
+        remove(dir.as_fd(), super::retained::FILE, AtFlags::empty())?;
+        free(freed, ledger);
+        Ok(())
     }
 }
 
@@ -232,6 +290,15 @@ fn record_bytes(dir: &OwnedFd, label: ViewId, unit: u64) -> FsResult<u64> {
     Ok(INODE_BYTES + names * NAME_BYTES + blocks * unit)
 }
 
+/// The charge of a removed file that snapshots keep; 0 without one.
+fn retained_bytes(dir: &OwnedFd) -> FsResult<u64> {
+    match statat(dir, super::retained::FILE, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => Ok(blocks(stat.st_size.cast_unsigned())),
+        Err(Errno::NOENT) => Ok(0),
+        Err(errno) => Err(refused(errno)),
+    }
+}
+
 /// Counts the charges of the undo store `name` in `stores`; 0 if there is none.
 pub(crate) fn count(stores: BorrowedFd<'_>, name: &str) -> FsResult<u64> {
     let records = match open_dir(stores, &format!("{name}/{}", super::RECORDS)) {
@@ -252,9 +319,7 @@ pub(crate) fn count(stores: BorrowedFd<'_>, name: &str) -> FsResult<u64> {
             for label in labels_in(&dir)? {
                 bytes += record_bytes(&dir, label, unit)?;
             }
-            if let Ok(stat) = statat(&dir, super::retained::FILE, AtFlags::SYMLINK_NOFOLLOW) {
-                bytes += blocks(stat.st_size.cast_unsigned());
-            }
+            bytes += retained_bytes(&dir)?;
         }
     }
     Ok(bytes)
