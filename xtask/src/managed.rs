@@ -31,9 +31,19 @@ impl Managed {
     }
 
     pub(crate) fn start_with_smb(binary: &Path, work: &Path, prefix: &[&str]) -> anyhow::Result<Self> {
+        Self::start_with_smb_and(binary, work, prefix, &[])
+    }
+
+    pub(crate) fn start_with_smb_and(
+        binary: &Path,
+        work: &Path,
+        prefix: &[&str],
+        options: &[&str],
+    ) -> anyhow::Result<Self> {
         let smb_port = free_port()?;
         let listen = format!("127.0.0.1:{smb_port}");
-        let managed = Self::start_with(binary, work, prefix, &["--smb-listen", &listen])?;
+        let options = [&["--smb-listen", &*listen], options].concat();
+        let managed = Self::start_with(binary, work, prefix, &options)?;
         Ok(Self { smb_port, ..managed })
     }
 

@@ -62,7 +62,7 @@ pub(super) fn full() -> anyhow::Result<Vec<Step>> {
         programs(),
         xtask(IMAGE, "guest image", 20)?,
         xtask(IMAGE_13, "guest image --suite trixie", 20)?,
-        with_binary("guest", "guest suite --only kernel-client,smb,crossproto,hold,quota", 40)?
+        with_binary("guest", "guest suite --only kernel-client,smb,crossproto,hold,snapshots,quota", 40)?
             .after(&[IMAGE]),
         with_binary("guest 13", "guest suite --image trixie", 30)?.after(&[IMAGE_13]),
         with_binary("smbtorture", "smbtorture", 40)?.takes(Load::Little).never_again(),

@@ -17,6 +17,7 @@ mod prove;
 mod quota;
 mod shared;
 mod smb;
+mod snapshots;
 mod suite;
 mod tls;
 mod tune;
@@ -53,6 +54,8 @@ pub(crate) enum Task {
     PowerCut(power_cut::Args),
     /// Test managed volumes with the kernel's client: capacity, and a limit that grows while fio runs.
     Hold(hold::Args),
+    /// Test snapshots with the kernel's clients, while the live files change.
+    Snapshots(snapshots::Args),
     /// Compare fio on the kernel's client with the built-in benchmark client, on the same limited volumes.
     Prove(prove::Args),
     /// Check the advice of `client check` for the kernel's mounts, and the effect of its commands.
@@ -107,6 +110,7 @@ pub(crate) fn run(task: &Task) -> anyhow::Result<()> {
         | Task::Tls(_)
         | Task::Smb(_)
         | Task::Hold(_)
+        | Task::Snapshots(_)
         | Task::Prove(_)
         | Task::Tune(_)
         | Task::Quota => run_part(task, &mut Machine::Own, Form::Full),
@@ -120,6 +124,7 @@ fn run_part(task: &Task, machine: &mut Machine<'_>, form: Form) -> anyhow::Resul
         Task::Smb(args) => smb::run(args, machine, form),
         Task::Crossproto(args) => crossproto::run_in_namespace(args, machine, form),
         Task::Hold(args) => hold::run(args, machine),
+        Task::Snapshots(args) => snapshots::run(args, machine),
         Task::Prove(args) => prove::run(args, machine, form),
         Task::Tune(args) => tune::run(args, machine, form),
         Task::Quota => quota::run(machine),
