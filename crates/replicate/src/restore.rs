@@ -228,7 +228,8 @@ impl Restorer<'_, '_, '_> {
         let (root, mut after) = (self.target.root(), None::<Vec<u8>>);
         while let Some((name, inode)) = self.tree.next_stream(source, after.as_deref())? {
             let shown = || format!("stream {:?}", String::from_utf8_lossy(&name));
-            let stream = streams::restore_stream(&root, &node.key(), &name).map_err(at(shown))?;
+            let stream =
+                streams::restore_stream(&root, &node.key(), &name, &inode.attrs).map_err(at(shown))?;
             self.write(&stream, Content::of_stream(source, &name))?;
             let attrs = &inode.attrs;
             let modified = Some(SetTime::To(attrs.modified));

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use vfs::sync::Mutex;
 use vfs::{
     Backend, Blocking, Capabilities, Capacity, FileKey, FsError, FsLimits, FsResult, FsStat, NodeRef,
-    Provisioner, QuotaCheck, QuotaOwner, QuotaReport, QuotaRule, QuotaUse, Quotas, Root, Time, Usage, ViewId,
-    VolumeId,
+    Provisioner, QuotaCheck, QuotaOwner, QuotaReport, QuotaRule, QuotaUse, Quotas, Root, Snapshots, Time,
+    Usage, ViewId, VolumeId,
 };
 use vfs_testing::MemProvisioner;
 use vfs_testing::conformance::capacity::{self, Charging, End, Fixture};
@@ -74,6 +74,10 @@ impl Backend for LooseQuotas {
 
     fn flush_failures(&self) -> u64 {
         self.inner.flush_failures()
+    }
+
+    fn snapshots(&self) -> Option<&dyn Snapshots> {
+        self.inner.snapshots()
     }
 
     fn quotas(&self) -> Option<&dyn Quotas> {

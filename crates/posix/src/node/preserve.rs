@@ -147,13 +147,12 @@ impl Preserving<'_> {
         self.attrs(node, &attrs).map(drop)
     }
 
-    /// Keeps the data of a file that is about to lose its last name. Returns whether it does.
+    /// Keeps a file that is about to lose its last name, with its data. Returns whether it does.
     pub(crate) fn begin_retain(&self, node: &Arc<Node>) -> FsResult<bool> {
         if node.kind != FileType::Regular || !self.has(node) {
             return Ok(false);
         }
-        let stat = node.stat()?;
-        if stat.st_nlink != 1 || stat.st_size == 0 {
+        if node.stat()?.st_nlink != 1 {
             return Ok(false);
         }
         self.undo.begin_retain(&node.key, node.fd())?;

@@ -5,7 +5,8 @@ use crate::error::refused;
 use crate::fs_type::file_system_stat;
 use crate::sys;
 use rustix::fs::{
-    FallocateFlags, Mode, OFlags, SeekFrom, copy_file_range, fallocate, fstatvfs, ftruncate, openat, seek,
+    FallocateFlags, Mode, OFlags, SeekFrom, copy_file_range, fallocate, fstat, fstatvfs, ftruncate, openat,
+    seek,
 };
 use rustix::io::{Errno, pread, pwrite, retry_on_intr};
 use std::any::Any;
@@ -188,7 +189,7 @@ pub(crate) fn clone_bytes(dir: &OwnedFd) -> Option<u64> {
 
 /// Copies a range, which must not overlap itself, up to the end of the source. Returns the number of bytes. After an
 /// error a part may be copied.
-fn copy(source: BorrowedFd<'_>, target: BorrowedFd<'_>, span: &Span) -> FsResult<u64> {
+pub(crate) fn copy(source: BorrowedFd<'_>, target: BorrowedFd<'_>, span: &Span) -> FsResult<u64> {
     let (mut from, mut to) = (span.source, span.target);
     while from < span.source + span.len {
         let remaining = usize::try_from(span.source + span.len - from).unwrap_or(usize::MAX);
@@ -224,6 +225,13 @@ fn copy_in_steps(source: BorrowedFd<'_>, target: BorrowedFd<'_>, span: &Span) ->
         }
     }
     Ok(done)
+}
+
+/// Makes a range read as zeros, and the file reach its end.
+pub(crate) fn fill_zeros(fd: BorrowedFd<'_>, offset: u64, end: u64) -> FsResult<()> {
+    write_zeros(fd, offset, end)?;
+    let size = fstat(fd).map_err(refused)?.st_size.cast_unsigned();
+    if size < end { ftruncate(fd, end).map_err(refused) } else { Ok(()) }
 }
 
 /// Writes zeros from `offset` to `end` where the file has data.

@@ -26,6 +26,8 @@ struct Shard {
     slots: HashMap<FileKey, usize, BuildHasherDefault<KeyHasher>>,
     nodes: Vec<Arc<Node>>,
     hand: usize,
+    /// Nobody serves the tree any more: nodes are not kept.
+    is_closed: bool,
 }
 
 impl Table {
@@ -70,6 +72,9 @@ impl Table {
         }
         node.last_used.store(tick, Ordering::Relaxed);
         let node = Arc::new(node);
+        if shard.is_closed {
+            return node;
+        }
         let slot = shard.nodes.len();
         shard.slots.insert(node.key, slot);
         shard.nodes.push(Arc::clone(&node));
@@ -122,9 +127,11 @@ impl Table {
         self.shards.iter().flat_map(nodes).collect()
     }
 
-    pub(crate) fn clear(&self) {
+    /// Drops all nodes, and keeps none from now on: a node that is still in use may look up others.
+    pub(crate) fn close(&self) {
         for shard in &self.shards {
-            let removed = std::mem::take(&mut *shard.lock());
+            let closed = Shard { is_closed: true, ..Shard::default() };
+            let removed = std::mem::replace(&mut *shard.lock(), closed);
             self.count_out(removed.nodes.len());
         }
     }

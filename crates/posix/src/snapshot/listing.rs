@@ -39,7 +39,8 @@ impl SnapshotNode {
         loop {
             let from = cookie & !(PLACES - 1);
             let page = self.page(from)?;
-            for (at, name, file_id) in page.entries.iter().filter(|(at, ..)| *at > cookie) {
+            let first = page.entries.partition_point(|(at, ..)| *at <= cookie);
+            for (at, name, file_id) in &page.entries[first..] {
                 let found = if plus { self.lookup(Name::new(name)?, Blocking::Allowed).ok() } else { None };
                 let object = found.as_ref().map(|found| (found.node.key(), found.attrs));
                 let object = object.as_ref().map(|(key, attrs)| (key, attrs));

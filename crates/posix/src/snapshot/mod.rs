@@ -7,6 +7,7 @@ mod listing;
 mod node;
 mod pages;
 mod read;
+mod revert;
 mod view;
 
 use crate::node::mount::Mount;
@@ -37,6 +38,17 @@ impl UndoSnapshots {
     /// `None` if the volume can have none.
     pub(crate) fn new(mount: &Arc<Mount>, limits: FsLimits, capabilities: Capabilities) -> Option<Self> {
         mount.can_have_undo().then(|| Self { mount: Arc::clone(mount), limits, capabilities })
+    }
+
+    /// Brings the files back to a snapshot. The volume must not be in use; after an error or a crash, this must be called
+    /// again before it is.
+    pub(crate) fn revert(&self, view: ViewId) -> FsResult<()> {
+        let undo = self.mount.undo().ok_or(FsError::NotFound)?;
+        let opened = SnapshotView::open(&self.mount, undo, view, self.limits, self.capabilities)?;
+        undo.begin_revert(view)?;
+        revert::revert(&opened)?;
+        syncfs(&self.mount.root).map_err(crate::error::refused)?;
+        undo.end_revert()
     }
 }
 

@@ -2,16 +2,20 @@
 
 use super::read;
 use super::view::SnapshotView;
-use crate::node::Node as LiveNode;
+use crate::node::{Node as LiveNode, ranges};
 use crate::undo::{Record, RecordMeta};
-use std::os::fd::{AsFd, OwnedFd};
+use std::any::Any;
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
+use vfs::backend::KEEP_SET_ID;
+use vfs::backend::ranges::COPY_BYTES_MAX;
 use vfs::backend::xattrs::page;
 use vfs::{
     Acls, Attrs, AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr,
     AuthorizeWrite, AuthorizeXattr, Blocking, Change, CreatedEntry, EntrySink, FileKey, FileType, FsError,
-    FsResult, Lookup, Name, Node, NodeRef, PosixAcl, Ranges, Seek, SetXattr, Span, Special, SyncScope, Wait,
-    XattrName, XattrSink, Xattrs,
+    FsResult, Lookup, Name, Node, NodeRef, PosixAcl, Ranges, Seek, SetAttrs, SetXattr, Span, Special,
+    SyncScope, Wait, XattrName, XattrSink, Xattrs,
 };
 
 pub(super) struct SnapshotNode {
@@ -74,7 +78,7 @@ impl SnapshotNode {
         if is_there { Ok(live) } else { Err(FsError::Stale) }
     }
 
-    fn attrs_now(&self) -> FsResult<Attrs> {
+    pub(super) fn attrs_now(&self) -> FsResult<Attrs> {
         self.ask(|source| match source {
             Source::Record(_, meta) => Ok(meta.attrs),
             Source::Live(live) => live.attrs_now(),
@@ -121,6 +125,41 @@ impl SnapshotNode {
             None => live.map_err(|error| if error == FsError::Stale { FsError::NotFound } else { error }),
         }
     }
+}
+
+impl SnapshotNode {
+    /// `target` as a live file that can have blocks of this one. [`FsError::CrossVolume`] if it is none.
+    fn as_source<'n>(&self, target: &'n NodeRef) -> FsResult<&'n LiveNode> {
+        let target: &dyn Any = &**target;
+        let live = target.downcast_ref::<LiveNode>();
+        live.filter(|live| live.mount.is_same_file_system(&self.view.mount)).ok_or(FsError::CrossVolume)
+    }
+
+    /// Gives the present file, which is not in use, the data that it had in the snapshot.
+    pub(super) fn put_back(&self, target: &LiveNode) -> FsResult<()> {
+        let size = self.regular_size()?;
+        if target.attrs_now()?.size != size {
+            Node::set_attrs(target, &SetAttrs { size: Some(size), ..SetAttrs::default() })?;
+        }
+        read::each_recorded_piece(&self.view, &self.key, 0..size, &mut |record, piece| {
+            let put = |fd: BorrowedFd<'_>, _: &Attrs| copy_piece(record, fd, piece, piece.start);
+            target.alter(Some(piece.end), piece.clone(), KEEP_SET_ID, put).map(drop)
+        })
+    }
+}
+
+/// Copies a piece of a file, all of it. Zeros where the file is shorter.
+fn copy_piece(file: BorrowedFd<'_>, target: BorrowedFd<'_>, piece: &Range<u64>, to: u64) -> FsResult<()> {
+    let len = piece.end - piece.start;
+    let mut done = 0;
+    while done < len {
+        let span = Span { source: piece.start + done, target: to + done, len: len - done };
+        match ranges::copy(file, target, &span)? {
+            0 => return ranges::fill_zeros(target, to + done, to + len),
+            copied => done += copied,
+        }
+    }
+    Ok(())
 }
 
 impl Node for SnapshotNode {
@@ -344,12 +383,28 @@ impl Ranges for SnapshotNode {
         Err(FsError::ReadOnly)
     }
 
-    fn shares_storage(&self, _: &NodeRef) -> bool {
-        false
+    fn shares_storage(&self, target: &NodeRef) -> bool {
+        self.as_source(target).is_ok()
     }
 
-    fn copy_to(&self, _: &NodeRef, _: &Span, _: AuthorizeWrite<'_>) -> FsResult<(u64, Change)> {
-        Err(FsError::CrossVolume)
+    fn copy_to(
+        &self,
+        target: &NodeRef,
+        span: &Span,
+        authorize: AuthorizeWrite<'_>,
+    ) -> FsResult<(u64, Change)> {
+        let size = self.regular_size()?;
+        let target = self.as_source(target)?;
+        target.check_regular()?;
+        let len = span.len.min(size.saturating_sub(span.source)).min(COPY_BYTES_MAX);
+        let end = target.check_end(span.target, len)?;
+        let touched = span.target..end;
+        let (_, change) = target.alter((len > 0).then_some(end), touched, authorize, |fd, _| {
+            read::each_piece(&self.view, &self.key, span.source..span.source + len, &mut |file, piece| {
+                copy_piece(file, fd, piece, span.target + (piece.start - span.source))
+            })
+        })?;
+        Ok((len, change))
     }
 
     fn clone_to(&self, _: &NodeRef, _: &Span, _: AuthorizeWrite<'_>) -> FsResult<Change> {

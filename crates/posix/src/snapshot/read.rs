@@ -14,6 +14,9 @@ use vfs::{Blocking, FileKey, FsError, FsResult, Seek, ViewId};
 /// A record that is made while a piece is read is found at once, so hardly any piece is read twice.
 const TRIES: u32 = 1000;
 
+/// Takes a part of a file's data from a descriptor that has it.
+pub(super) type Take<'t> = dyn FnMut(BorrowedFd<'_>, &Range<u64>) -> FsResult<()> + 't;
+
 /// Appends up to `len` bytes at `offset` of a file of `size` bytes to `into`.
 pub(super) fn read(
     view: &SnapshotView,
@@ -25,32 +28,66 @@ pub(super) fn read(
 ) -> FsResult<usize> {
     let end = offset.saturating_add(len as u64).min(size);
     let start = into.len();
-    let mut records = view.undo.records_from(key, view.label.view)?;
-    let mut at = offset;
-    while at < end {
-        let piece =
-            read_piece(view, key, &mut records, at..end, into).inspect_err(|_| into.truncate(start))?;
-        at += piece;
-    }
+    let read = each_piece(view, key, offset..end, &mut |file, piece| {
+        // A piece that is taken again replaces the first try.
+        let before = usize::try_from(piece.start - offset).map_err(|_| FsError::FileTooBig)?;
+        into.truncate(start + before);
+        append(file, piece, into)
+    });
+    read.inspect_err(|_| into.truncate(start))?;
     Ok(into.len() - start)
 }
 
-/// Reads the first part of a range; returns its length.
-fn read_piece(
+/// Passes each piece of a range to `take`, in order. The last call for a piece is the one that counts: a live file may
+/// change meanwhile.
+pub(super) fn each_piece(
+    view: &SnapshotView,
+    key: &FileKey,
+    bytes: Range<u64>,
+    take: &mut Take<'_>,
+) -> FsResult<()> {
+    let mut records = view.undo.records_from(key, view.label.view)?;
+    let mut at = bytes.start;
+    while at < bytes.end {
+        at = take_piece(view, key, &mut records, at..bytes.end, take)?;
+    }
+    Ok(())
+}
+
+/// Passes on the pieces of a range that differ from the file itself.
+pub(super) fn each_recorded_piece(
+    view: &SnapshotView,
+    key: &FileKey,
+    bytes: Range<u64>,
+    take: &mut Take<'_>,
+) -> FsResult<()> {
+    let records = view.undo.records_from(key, view.label.view)?;
+    let mut at = bytes.start;
+    while at < bytes.end {
+        let (source, piece) = source_of(&records, &(at..bytes.end))?;
+        if let Some(record) = source {
+            take(record.fd.as_fd(), &piece)?;
+        }
+        at = piece.end;
+    }
+    Ok(())
+}
+
+/// Passes on the first piece of a range; returns its end.
+fn take_piece(
     view: &SnapshotView,
     key: &FileKey,
     records: &mut BTreeMap<ViewId, Record>,
     bytes: Range<u64>,
-    into: &mut Vec<u8>,
+    take: &mut Take<'_>,
 ) -> FsResult<u64> {
-    let start = into.len();
     for _ in 0..TRIES {
         let (source, piece) = source_of(records, &bytes)?;
         if let Some(record) = source {
-            append(record.fd.as_fd(), &piece, into)?;
-            return Ok(piece.end - piece.start);
+            take(record.fd.as_fd(), &piece)?;
+            return Ok(piece.end);
         }
-        let read = read_live(view, key, &piece, into);
+        let taken = with_file(view, key, |file| take(file, &piece));
         let now = view.undo.records_from(key, view.label.view)?;
         let is_unchanged = match source_of(&now, &piece)? {
             (None, same) => same == piece,
@@ -58,9 +95,8 @@ fn read_piece(
         };
         *records = now;
         if is_unchanged {
-            return read.map(|()| piece.end - piece.start);
+            return taken.map(|()| piece.end);
         }
-        into.truncate(start);
     }
     Err(FsError::Io)
 }
@@ -96,14 +132,22 @@ pub(super) fn seek(
 
 /// The first data or hole of the file itself; `None` if there is none before its end.
 fn seek_live(view: &SnapshotView, key: &FileKey, at: u64, what: Seek) -> FsResult<Option<u64>> {
-    let seek = |file: BorrowedFd<'_>| match what {
+    with_file(view, key, |file| match what {
         Seek::Data => data_from(file, at),
         Seek::Hole => hole_from(file, at).map(Some),
-    };
+    })
+}
+
+/// Calls `act` with the live file, or with the removed one that snapshots keep.
+fn with_file<T>(
+    view: &SnapshotView,
+    key: &FileKey,
+    act: impl FnOnce(BorrowedFd<'_>) -> FsResult<T>,
+) -> FsResult<T> {
     match view.mount.node(key, Blocking::Allowed) {
-        Ok(live) => seek(live.open(Rights::Read)?.as_fd()),
+        Ok(live) => act(live.open(Rights::Read)?.as_fd()),
         Err(FsError::Stale) => match view.undo.open_retained(key)? {
-            Some(file) => seek(file.as_fd()),
+            Some(file) => act(file.as_fd()),
             None => Err(FsError::Stale),
         },
         Err(error) => Err(error),
@@ -127,17 +171,6 @@ fn source_of<'r>(
         }
     }
     Ok((None, bytes.start..end))
-}
-
-fn read_live(view: &SnapshotView, key: &FileKey, piece: &Range<u64>, into: &mut Vec<u8>) -> FsResult<()> {
-    match view.mount.node(key, Blocking::Allowed) {
-        Ok(live) => append(live.open(Rights::Read)?.as_fd(), piece, into),
-        Err(FsError::Stale) => match view.undo.open_retained(key)? {
-            Some(file) => append(file.as_fd(), piece, into),
-            None => Err(FsError::Stale),
-        },
-        Err(error) => Err(error),
-    }
 }
 
 /// Appends exactly this range: zeros where the file is shorter.

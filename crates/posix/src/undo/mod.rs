@@ -34,11 +34,14 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use vfs::sync::Mutex;
+use vfs::volume::streams::key_of;
 use vfs::{FileKey, FsError, FsResult, Time, ViewId};
 
 const RECORDS: &str = "records";
 /// Removed files on their way into their records.
 const PENDING: &str = "pending";
+/// Objects that wait for their place during a revert.
+const WAITING: &str = "waiting";
 /// Directories of records, so that none has too many entries.
 const SHARDS: u64 = 256;
 /// The smallest block that is preserved.
@@ -194,6 +197,24 @@ impl Undo {
         Ok(())
     }
 
+    /// Notes, durably, that the files are being brought back to a snapshot.
+    pub(crate) fn begin_revert(&self, view: ViewId) -> FsResult<()> {
+        self.state.lock().set_reverting(self.dir.as_fd(), Some(view))
+    }
+
+    pub(crate) fn end_revert(&self) -> FsResult<()> {
+        self.state.lock().set_reverting(self.dir.as_fd(), None)
+    }
+
+    /// The directory of objects that wait for their place, made if missing.
+    pub(crate) fn open_waiting(&self) -> FsResult<OwnedFd> {
+        make_dir(self.dir.as_fd(), WAITING).map_err(refused)
+    }
+
+    pub(crate) fn remove_waiting(&self) -> FsResult<()> {
+        remove(self.dir.as_fd(), WAITING, AtFlags::REMOVEDIR)
+    }
+
     /// Writes what the next process needs to know.
     pub(crate) fn seal(&self) -> FsResult<()> {
         self.state.lock().seal(self.dir.as_fd())
@@ -267,6 +288,15 @@ impl Undo {
             }
             Ok(records)
         })
+    }
+}
+
+/// The snapshot to which an undo store's volume was being brought back when the last process ended.
+pub(crate) fn interrupted_revert(stores: BorrowedFd<'_>, name: &str) -> FsResult<Option<ViewId>> {
+    match open_dir(stores, name) {
+        Ok(dir) => Ok(State::read(dir.as_fd())?.reverting()),
+        Err(Errno::NOENT) => Ok(None),
+        Err(errno) => Err(refused(errno)),
     }
 }
 

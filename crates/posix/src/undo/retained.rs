@@ -4,18 +4,17 @@
 //! handles of the file stale: it is a flag of the inode that no client can set, so the records are asked only for files
 //! that have it.
 
-use super::{PENDING, Undo, open_dir, path_of, remove};
+use super::{PENDING, Undo, key_of, open_dir, path_of, remove};
 use crate::error::refused;
 use crate::sys::proc_path;
 use rustix::fs::{
-    AtFlags, CWD, IFlags, Mode, OFlags, RawDir, ioctl_getflags, ioctl_setflags, linkat, openat, renameat,
-    statat,
+    AtFlags, CWD, IFlags, Mode, OFlags, RawDir, RenameFlags, ioctl_getflags, ioctl_setflags, linkat, openat,
+    renameat, renameat_with, statat,
 };
 use rustix::io::Errno;
-use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use vfs::{FileKey, FsResult};
+use vfs::{FileKey, FsError, FsResult};
 
 /// The name of a removed file in its directory of records.
 pub(super) const FILE: &str = "file";
@@ -64,6 +63,16 @@ impl Undo {
         }
     }
 
+    /// Moves a removed file from its records to a name of the live tree.
+    pub(crate) fn take_back(&self, key: &FileKey, dir: BorrowedFd<'_>, name: &[u8]) -> FsResult<()> {
+        let Some(file) = self.open_retained(key)? else { return Err(FsError::Io) };
+        let from = format!("{}/{FILE}", path_of(key));
+        renameat_with(&self.records, from, dir, name, RenameFlags::NOREPLACE).map_err(refused)?;
+        // Without its place among the records, the mark has no meaning any more.
+        let now = ioctl_getflags(&file).map_err(refused)?;
+        ioctl_setflags(&file, now - IFlags::NODUMP).map_err(refused)
+    }
+
     /// Finishes what an interrupted process has left among the pending names.
     pub(super) fn finish_pending(&self) -> FsResult<()> {
         let pending = open_dir(self.dir.as_fd(), PENDING).map_err(refused)?;
@@ -72,7 +81,7 @@ impl Undo {
         let mut keys = Vec::new();
         while let Some(entry) = raw.next() {
             let entry = entry.map_err(refused)?;
-            keys.extend(key_of(entry.file_name()));
+            keys.extend(key_of(entry.file_name().to_bytes()));
         }
         for key in keys {
             let stat = statat(&pending, pending_name(&key), AtFlags::SYMLINK_NOFOLLOW).map_err(refused)?;
@@ -86,11 +95,4 @@ impl Undo {
 /// The name of a pending file: its key in hexadecimal digits.
 fn pending_name(key: &FileKey) -> String {
     path_of(key).split_off(3)
-}
-
-fn key_of(name: &CStr) -> Option<FileKey> {
-    let digits = name.to_str().ok()?;
-    let bytes: Option<Vec<u8>> =
-        (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok()).collect();
-    FileKey::new(&bytes?).ok()
 }

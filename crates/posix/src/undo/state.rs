@@ -4,6 +4,7 @@
 //! plimsoll undo 1
 //! born SECONDS NANOS              no file of the volume was born later
 //! snapshot VIEW SECONDS NANOS STATE    STATE: creating, ready, deleted
+//! reverting VIEW                  the files are being brought back to a snapshot
 //! ```
 //!
 //! A deleted snapshot stays in the list until its records are with an earlier snapshot. If it is the latest, changes go
@@ -43,6 +44,8 @@ pub(super) struct State {
     /// No file was born later.
     born: Time,
     snapshots: BTreeMap<ViewId, Entry>,
+    /// The files are being brought back to this snapshot.
+    reverting: Option<ViewId>,
     /// The birth of the youngest file that this process has seen.
     youngest: Option<Time>,
 }
@@ -103,6 +106,7 @@ impl State {
                     let entry = Entry { born_until: time(seconds, nanos)?, phase: Phase::of(word)? };
                     state.snapshots.insert(ViewId(view.parse().ok()?), entry);
                 }
+                ["reverting", view] => state.reverting = Some(ViewId(view.parse().ok()?)),
                 _ => return None,
             }
         }
@@ -113,6 +117,9 @@ impl State {
         let mut text = format!("{TITLE}\nborn {} {}\n", self.born.seconds, self.born.nanos);
         for (view, Entry { born_until: Time { seconds, nanos }, phase }) in &self.snapshots {
             let _ = writeln!(text, "snapshot {} {seconds} {nanos} {}", view.0, phase.word());
+        }
+        if let Some(view) = self.reverting {
+            let _ = writeln!(text, "reverting {}", view.0);
         }
         text
     }
@@ -150,6 +157,14 @@ impl State {
     pub(super) fn find(&self, view: ViewId) -> Option<Label> {
         let entry = self.snapshots.get(&view).filter(|entry| entry.phase == Phase::Ready)?;
         Some(Label { view, born_until: entry.born_until })
+    }
+
+    pub(super) fn reverting(&self) -> Option<ViewId> {
+        self.reverting
+    }
+
+    pub(super) fn set_reverting(&mut self, dir: BorrowedFd<'_>, view: Option<ViewId>) -> FsResult<()> {
+        self.change(dir, |state| state.reverting = view)
     }
 
     pub(super) fn ready(&self) -> Vec<ViewId> {

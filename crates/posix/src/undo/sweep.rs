@@ -3,7 +3,7 @@
 //! A file's records change under a count that is odd meanwhile, so that readers see them before or after
 //! ([`Undo::settled`]). Every step can be repeated after a crash.
 
-use super::{Record, Undo, labels_in, open_dir, record_name, remove};
+use super::{Record, Undo, key_of, labels_in, open_dir, record_name, remove};
 use crate::capacity::ledger::Ledger;
 use crate::error::refused;
 use rustix::fs::{AtFlags, RawDir, fstat, linkat, renameat, statat, unlinkat};
@@ -13,7 +13,7 @@ use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use vfs::backend::charge::{INODE_BYTES, NAME_BYTES, blocks};
-use vfs::{FsError, FsResult, Pace, Progress, ViewId};
+use vfs::{FileKey, FsError, FsResult, Pace, Progress, ViewId};
 
 const READ_BYTES: usize = 32 * 1024;
 /// Ranges that are moved between two calls of the pace.
@@ -133,6 +133,21 @@ impl Undo {
             }
         }
         Ok(true)
+    }
+
+    /// The keys of all objects with a record of `view` or a later one.
+    pub(crate) fn keys_since(&self, view: ViewId) -> FsResult<Vec<FileKey>> {
+        let mut keys = Vec::new();
+        for shard in names(&self.records)? {
+            let shard = open_dir(self.records.as_fd(), &shard).map_err(refused)?;
+            for name in names(&shard)? {
+                let labels = labels_in(&open_dir(shard.as_fd(), &name).map_err(refused)?)?;
+                if labels.iter().any(|label| *label >= view) {
+                    keys.extend(key_of(name.as_bytes()));
+                }
+            }
+        }
+        Ok(keys)
     }
 
     /// The bytes that deleting a snapshot would free. Looks at all records.

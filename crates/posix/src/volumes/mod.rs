@@ -63,7 +63,7 @@ const CLOSE_WAIT_MAX: Duration = Duration::from_secs(2);
 const CHECKPOINT_TICKS: u32 = 60;
 
 pub struct Volumes {
-    path: PathBuf,
+    data: PathBuf,
     volumes: OwnedFd,
     usage: OwnedFd,
     snapshots: OwnedFd,
@@ -120,7 +120,7 @@ impl Volumes {
         let dir_lock = DirLock::new(reopen(&volumes)?)?;
         let counter = Recounter::new(reopen(&snapshots)?);
         let volumes = Self {
-            path: data.join(VOLUMES),
+            data: data.to_owned(),
             volumes,
             usage,
             snapshots,
@@ -148,6 +148,9 @@ impl Volumes {
         }
         let _lease = self.reserve.lend();
         let dir = self.dir(id)?;
+        if !slot.is_in_use() {
+            self.finish_revert(id)?;
+        }
         let snapshots = match slot.snapshots.upgrade() {
             Some(snapshots) => Some(snapshots),
             None => self.snapshot_dir(id, &dir)?,
@@ -255,12 +258,11 @@ impl Volumes {
         snapshots: Option<Arc<SnapshotDir>>,
     ) -> FsResult<Arc<Store>> {
         let undo = if snapshots.is_some() { None } else { self.undo_place(id)? };
-        Store::open_within(&self.path.join(name(id)), &self.options, limit, snapshots, undo).map_err(
-            |error| {
+        Store::open_within(&self.data.join(VOLUMES).join(name(id)), &self.options, limit, snapshots, undo)
+            .map_err(|error| {
                 tracing::error!(volume = name(id), %error, "cannot open");
                 Errno::from_io_error(&error).map_or(FsError::Io, refused)
-            },
-        )
+            })
     }
 
     /// The limit of the volume with the root `dir`. Its ledger must be counted if the volume was in use when the last
@@ -366,6 +368,11 @@ impl Volumes {
         Ok(())
     }
 
+    /// Whether a volume is a subvolume of Btrfs; [`FsError::NotFound`] if it does not exist.
+    fn is_subvolume(&self, id: VolumeId) -> FsResult<bool> {
+        Ok(is_subvolume(self.dir(id)?.as_fd()) && self.has_subvolumes)
+    }
+
     fn has(&self, id: VolumeId) -> FsResult<bool> {
         match statat(&self.volumes, name(id), AtFlags::SYMLINK_NOFOLLOW) {
             Ok(_) => Ok(true),
@@ -451,7 +458,13 @@ impl Provisioner for Volumes {
         let slot = self.slot(id);
         let slot = slot.lock();
         // Open files would stay in the old tree.
-        if slot.is_in_use() { Err(FsError::Locked) } else { self.revert_closed(id, view) }
+        if slot.is_in_use() {
+            Err(FsError::Locked)
+        } else if self.is_subvolume(id)? {
+            self.revert_closed(id, view)
+        } else {
+            self.revert_changes(id, view)
+        }
     }
 
     fn clone_volume(
@@ -468,7 +481,11 @@ impl Provisioner for Volumes {
         if !self.has(id)? {
             self.forget(id)?;
             self.discard_snapshots(id)?;
-            self.make_clone(source, view, id)?;
+            if self.is_subvolume(source)? {
+                self.make_clone(source, view, id)?;
+            } else {
+                self.copy_clone(source, view, id)?;
+            }
         }
         self.apply_root_attrs(&slot, id, root)?;
         fsync(&self.volumes).map_err(refused)?;
@@ -476,7 +493,7 @@ impl Provisioner for Volumes {
     }
 
     fn snapshot_bytes(&self, id: VolumeId) -> FsResult<Option<u64>> {
-        if self.has_subvolumes && is_subvolume(self.dir(id)?.as_fd()) {
+        if self.is_subvolume(id)? {
             return self.bytes_of_snapshots(id);
         }
         self.held_bytes(id)

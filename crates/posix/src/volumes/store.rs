@@ -21,8 +21,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use vfs::backend::snapshots::Snapshots;
 use vfs::{
-    Backend, Blocking, Capabilities, FileKey, FsLimits, FsResult, FsStat, NodeRef, Quotas, RangeLimits,
-    XattrLimits,
+    Backend, Blocking, Capabilities, FileKey, FsError, FsLimits, FsResult, FsStat, NodeRef, Quotas,
+    RangeLimits, ViewId, XattrLimits,
 };
 
 pub struct Store {
@@ -92,6 +92,11 @@ impl Store {
         nameless.iter().for_each(|node| node.release_if_unlinked());
     }
 
+    /// Brings the files back to a snapshot of the undo store.
+    pub(super) fn revert_undo(&self, view: ViewId) -> FsResult<()> {
+        self.undo.as_ref().ok_or(FsError::NotSupported)?.revert(view)
+    }
+
     /// Writes what the next process must know of the undo store.
     pub(super) fn seal_undo(&self) {
         if let Some(Err(error)) = self.mount.undo().map(|undo| undo.seal()) {
@@ -123,7 +128,7 @@ impl Drop for Store {
     fn drop(&mut self) {
         // The nodes own the mount and the mount owns the nodes: break the cycle.
         self.mount.unlinked_open.lock().clear();
-        self.mount.table.clear();
+        self.mount.table.close();
     }
 }
 

@@ -3,6 +3,7 @@
 use super::snapshots::{SnapshotDir, is_remainder, revert_name, root_in};
 use super::tree::{entries, make_private, open_dir};
 use super::{Volumes, id_of, name};
+use crate::capacity::owners::files::AccountFile;
 use crate::capacity::usage_file::{UsageFile, UsageRecord};
 use crate::error::refused;
 use crate::fs_type::{can_set_trusted_xattrs, is_subvolume};
@@ -131,8 +132,11 @@ impl Volumes {
         open_dir(self.snapshots.as_fd(), name(id)).map_err(refused)
     }
 
-    /// Marks the saved usage of a volume as outdated, durably: the next open counts the files.
-    fn require_count(&self, id: VolumeId) -> FsResult<()> {
+    /// Marks the saved usage of a volume, and that of its owners, as outdated, durably: the next open counts the files.
+    pub(super) fn require_count(&self, id: VolumeId) -> FsResult<()> {
+        if let Some(accounts) = AccountFile::open(&self.place(id))? {
+            accounts.mark()?;
+        }
         let usage_file = UsageFile::open(self.usage.as_fd(), &name(id))?;
         match usage_file.read()?.filter(|record| record.is_clean) {
             Some(record) => usage_file.write(&UsageRecord { is_clean: false, ..record }),

@@ -1,15 +1,23 @@
 //! Undo stores of volumes: snapshots where the file system has none of its own.
 
-use super::{Volumes, name};
+use super::store::Store;
+use super::tree::make_private;
+use super::{SNAPSHOTS, Volumes, name};
 use crate::capacity::ledger::Ledger;
 use crate::capacity::usage_file::UsageFile;
 use crate::error::refused;
 use crate::fs_type::FsType;
 use crate::node::ranges::clone_bytes;
 use crate::undo::{self, Method, UndoPlace, unit_of};
-use rustix::fs::fstat;
+use rustix::fs::{fstat, fsync, renameat};
+use rustix::io::Errno;
+use std::ops::ControlFlow;
 use std::os::fd::AsFd;
-use vfs::{FsResult, VolumeId};
+use vfs::volume::copies::copy_tree;
+use vfs::{Backend, FsError, FsResult, ViewId, VolumeId};
+
+/// The files of a clone that is being made, in the directory of its snapshots.
+const CLONE: &str = "clone";
 
 impl Volumes {
     /// The place of a volume's undo store; `None` if its storage can make no snapshots.
@@ -31,9 +39,47 @@ impl Volumes {
         Ok(Some(UndoPlace { stores, name: name(id), method, unit }))
     }
 
+    /// Brings a volume that is not open back to a snapshot. The next open counts its files.
+    pub(super) fn revert_changes(&self, id: VolumeId, view: ViewId) -> FsResult<()> {
+        let has_store = self.dir(id).and_then(|_| self.undo_place(id))?.is_some();
+        if !has_store {
+            return Err(FsError::NotSupported);
+        }
+        self.require_count(id)?;
+        self.store(id, None, None)?.revert_undo(view)
+    }
+
+    /// Ends a revert that the last process has begun.
+    pub(super) fn finish_revert(&self, id: VolumeId) -> FsResult<()> {
+        match undo::interrupted_revert(self.snapshots.as_fd(), &name(id))? {
+            Some(view) => self.revert_changes(id, view),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes a new volume from a snapshot of another one, file by file. Where the file system can, they share the
+    /// storage of what neither changes.
+    pub(super) fn copy_clone(&self, source: VolumeId, view: ViewId, id: VolumeId) -> FsResult<()> {
+        let source = self.open_store(source)?;
+        let snapshots = Backend::snapshots(&*source).ok_or(FsError::NotSupported)?;
+        let snapshot = snapshots.open(view)?;
+        // In the directory of its snapshots, which goes if this is interrupted.
+        let place = make_private(&self.snapshots, &name(id)).map_err(refused)?;
+        let staged = make_private(&place, CLONE).map_err(refused)?;
+        self.assign_project(id, &staged)?;
+        let path = self.data.join(SNAPSHOTS).join(name(id)).join(CLONE);
+        let target = Store::open_within(&path, &self.options, None, None, None);
+        let target = target.map_err(|error| Errno::from_io_error(&error).map_or(FsError::Io, refused))?;
+        copy_tree(&*snapshot, &*target, &mut |_| ControlFlow::Continue(()))?;
+        target.sync()?;
+        drop(target);
+        renameat(&place, CLONE, &self.volumes, name(id)).and_then(|()| fsync(&self.volumes)).map_err(refused)
+    }
+
     /// The bytes that only snapshots of a volume need, by the running count; `None` if the kernel counts them with the
     /// others.
     pub(super) fn held_bytes(&self, id: VolumeId) -> FsResult<Option<u64>> {
+        self.dir(id)?;
         if let Some(limit) = self.slot(id).try_lock().and_then(|slot| slot.limit.upgrade()) {
             return Ok(limit.ledger().map(Ledger::held));
         }

@@ -75,6 +75,7 @@ pub(crate) fn fill_tree(root: &NodeRef, tick: &dyn Fn()) {
     tick();
     // Streams of a file, of a directory, and of the root.
     let (key, dir_key, root_key) = (linked.key(), dir.key(), root.key());
+    let attrs = linked.attrs(Blocking::Allowed).unwrap();
     for (key, stream, len) in [
         (&key, &b"Zone.Identifier"[..], 100),
         (&key, b"a", 3_000_000),
@@ -82,7 +83,7 @@ pub(crate) fn fill_tree(root: &NodeRef, tick: &dyn Fn()) {
         (&dir_key, "\u{e4}".as_bytes(), 7),
         (&root_key, b"..", 9),
     ] {
-        let node = streams::restore_stream(root, key, stream).unwrap();
+        let node = streams::restore_stream(root, key, stream, &attrs).unwrap();
         node.write(0, &noise(53, len), KEEP_SET_ID).unwrap();
     }
     let deep = (0..40)
@@ -198,7 +199,8 @@ fn empty_volume_is_backed_up() {
 fn streams_without_their_file_are_left_out() {
     let (rig, volume) = (Rig::new(None), Volume::new());
     let gone = volume.put("gone", b"x");
-    streams::restore_stream(&volume.root(), &gone.key(), b"s").unwrap();
+    streams::restore_stream(&volume.root(), &gone.key(), b"s", &gone.attrs(Blocking::Allowed).unwrap())
+        .unwrap();
     volume.put("stays", b"y");
     volume.root().remove_unchecked(name(b"gone")).unwrap();
     let manifest = rig.back_up(&volume, None);

@@ -2,7 +2,9 @@
 
 pub mod case_index;
 pub mod change_notify;
+pub mod copies;
 pub mod extra_attrs;
+pub mod file_state;
 mod quotas;
 pub mod snapshots;
 mod stream_owners;

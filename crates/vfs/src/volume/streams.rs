@@ -271,15 +271,16 @@ pub fn tree_of(root: &NodeRef) -> FsResult<Option<NodeRef>> {
     }
 }
 
-/// Makes a stream of the file with this key below the root of a backend that serves no client yet.
-pub fn restore_stream(root: &NodeRef, key: &FileKey, name: &[u8]) -> FsResult<NodeRef> {
+/// Makes a stream of the file with this key below the root of a backend that serves no client yet. The stream belongs to
+/// the owners in `attrs`.
+pub fn restore_stream(root: &NodeRef, key: &FileKey, name: &[u8], attrs: &Attrs) -> FsResult<NodeRef> {
     let (tree, is_new) = take_dir(root, Name::STREAMS)?;
     if is_new {
         mark(root, &tree)?;
     }
     let (dir, _) = take_dir(&tree, Name::new(dir_name(key).as_bytes())?)?;
     let stored = StoredName::new(name)?;
-    Ok(dir.create(stored.name()?, &|_| Ok(own(FileType::Regular)))?.found.node)
+    Ok(dir.create(stored.name()?, &|_| Ok(of_file(attrs)))?.found.node)
 }
 
 /// The name of a stream whose data is in a file of this name.

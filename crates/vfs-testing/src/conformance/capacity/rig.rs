@@ -119,7 +119,8 @@ impl Fixture {
     #[track_caller]
     pub(super) fn check_usage(&self, what: &str, bytes: u64, files: u64) -> Outcome {
         if self.is_exact() {
-            let used = Usage { bytes: bytes + self.overhead()?, files };
+            let held = self.provisioner.snapshot_bytes(ID)?.unwrap_or(0);
+            let used = Usage { bytes: bytes + self.overhead()? + held, files };
             return eq(what, self.provisioner.usage(ID)?, used);
         }
         let patience = Instant::now() + Duration::from_secs(20);

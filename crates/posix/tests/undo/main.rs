@@ -1,6 +1,9 @@
 //! Snapshots of volumes, against whole copies of the tree from the time of each.
 
+#[path = "../fixture/mod.rs"]
 mod fixture;
+mod streams;
+mod trees;
 
 use fixture::{DIR, Ground, MODE, Tree, name, new_inode, set_acl};
 use posix::{Options, Volumes};
@@ -13,18 +16,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
+use trees::{Seen, anew, assert_same, tree};
 use vfs::backend::KEEP_SET_ID;
 use vfs::{
-    Attrs, Backend, Blocking, Capacity, FileKey, FileType, FsError, FsResult, NodeRef, Provisioner, Root,
-    SetAttrs, SetTime, SetXattr, Snapshots, Span, Special, Time, ViewId, VolumeId, XattrName,
+    Attrs, Backend, Blocking, Capacity, FileType, FsError, FsResult, NodeRef, Provisioner, Root, SetAttrs,
+    SetTime, SetXattr, Snapshots, Span, Special, Time, ViewId, VolumeId, XattrName,
 };
 use vfs_testing::UncheckedNode;
 use vfs_testing::conformance::{Case, Fixture, Lack, cases};
 
 const GROUNDS: [Ground; 3] = [Ground::Tmpfs, Ground::Ext4, Ground::Xfs];
 const ID: VolumeId = VolumeId(7);
+const CLONE: VolumeId = VolumeId(8);
 const CAPACITY: Capacity = Capacity { bytes: 200 << 20, files: 100_000 };
 const ALLOWED: Blocking = Blocking::Allowed;
+/// Only a hang takes this long.
+const WAIT_MAX: Duration = Duration::from_secs(600);
 const ANY: vfs::AuthorizeRemove<'static> = &|_| Ok(());
 
 fn open(data: &Path) -> Arc<Volumes> {
@@ -36,26 +43,38 @@ struct Rig {
     data: std::path::PathBuf,
     volumes: Arc<Volumes>,
     volume: Arc<dyn Backend>,
+    root: Root,
 }
 
 impl Rig {
     fn new(data: &Path) -> Self {
         let volumes = open(data);
         let own = new_inode(0o755);
-        volumes.make(ID, &Root { mode: own.mode, uid: own.uid, gid: own.gid }, CAPACITY).unwrap();
+        let root = Root { mode: own.mode, uid: own.uid, gid: own.gid };
+        volumes.make(ID, &root, CAPACITY).unwrap();
         let volume = volumes.open(ID).unwrap();
-        Self { data: data.to_owned(), volumes, volume }
+        Self { data: data.to_owned(), volumes, volume, root }
     }
 
     /// The volume as after a restart.
     fn reopened(self) -> Self {
-        let Self { data, volumes, volume } = self;
+        let Self { data, volumes, volume, root } = self;
         drop(volume);
         volumes.close();
         drop(volumes);
         let volumes = open(&data);
         let volume = volumes.open(ID).unwrap();
-        Self { data, volumes, volume }
+        Self { data, volumes, volume, root }
+    }
+
+    /// The volume after a revert.
+    fn reverted(self, view: u32) -> Self {
+        let Self { data, volumes, volume, root } = self;
+        drop(volume);
+        volumes.revert(ID, ViewId(view)).unwrap();
+        let volume = volumes.open(ID).unwrap();
+        assert!(volumes.wait_for_counts(WAIT_MAX));
+        Self { data, volumes, volume, root }
     }
 
     fn snapshots(&self) -> &dyn Snapshots {
@@ -65,112 +84,6 @@ impl Rig {
     fn view(&self, view: u32) -> Arc<dyn Backend> {
         self.snapshots().open(ViewId(view)).unwrap()
     }
-}
-
-/// All that a snapshot shows of an object.
-#[derive(Clone, Debug, PartialEq)]
-struct Seen {
-    attrs: Attrs,
-    key: FileKey,
-    content: Vec<u8>,
-    xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
-}
-
-fn content(node: &NodeRef, attrs: &Attrs) -> FsResult<Vec<u8>> {
-    match attrs.file_type {
-        FileType::Regular => {
-            let mut data = Vec::new();
-            node.read(0, usize::try_from(attrs.size).unwrap(), &mut data, ALLOWED)?;
-            Ok(data)
-        }
-        FileType::Symlink => node.read_link(),
-        _ => Ok(Vec::new()),
-    }
-}
-
-fn xattrs(node: &NodeRef, attrs: &Attrs) -> BTreeMap<Vec<u8>, Vec<u8>> {
-    let mut all = BTreeMap::new();
-    if let (FileType::Regular | FileType::Directory, Some(xattrs)) = (attrs.file_type, node.xattrs()) {
-        let mut names = Vec::new();
-        let listed = xattrs.list(0, &mut |name, _| {
-            names.push(name.bytes().to_vec());
-            ControlFlow::Continue(())
-        });
-        assert_eq!(listed, Ok(true));
-        for name in names {
-            let value = xattrs.get(XattrName::new(&name).unwrap()).unwrap();
-            all.insert(name, value);
-        }
-    }
-    all
-}
-
-/// Everything below a directory, by path.
-fn walk(node: &NodeRef, path: &str, all: &mut BTreeMap<String, Seen>) {
-    let attrs = node.attrs(ALLOWED).unwrap();
-    let seen = Seen {
-        // Reads move the access time, and storage in use is what records and files share.
-        attrs: Attrs { accessed: Time::default(), used: 0, ..attrs },
-        key: node.key(),
-        content: content(node, &attrs).unwrap(),
-        xattrs: xattrs(node, &attrs),
-    };
-    all.insert(path.to_owned(), seen);
-    if attrs.file_type != FileType::Directory {
-        return;
-    }
-    let (mut names, mut cookies) = (Vec::new(), Vec::new());
-    let mut cookie = 0;
-    loop {
-        let mut count = 0;
-        let at_end = node.read_dir(cookie, true, &mut |entry| {
-            if count == 3 {
-                return ControlFlow::Break(());
-            }
-            count += 1;
-            cookie = entry.cookie;
-            cookies.push(entry.cookie);
-            if !matches!(entry.name, b"." | b"..") {
-                names.push((String::from_utf8(entry.name.to_vec()).unwrap(), entry.file_id));
-            }
-            ControlFlow::Continue(())
-        });
-        if at_end.unwrap() {
-            break;
-        }
-    }
-    cookies.sort_unstable();
-    assert!(cookies.windows(2).all(|pair| pair[0] < pair[1]), "a cookie twice in {path}");
-    for (entry, file_id) in names {
-        let found =
-            node.lookup(name(&entry), ALLOWED).unwrap_or_else(|error| panic!("{path}/{entry}: {error}"));
-        assert_eq!(found.attrs.file_id, file_id, "{path}/{entry}");
-        if found.attrs.file_type == FileType::Directory {
-            assert_eq!(found.node.parent().unwrap().node.key(), node.key(), "the parent of {path}/{entry}");
-        }
-        walk(&found.node, &format!("{path}/{entry}"), all);
-    }
-}
-
-fn tree(root: &NodeRef) -> BTreeMap<String, Seen> {
-    let mut all = BTreeMap::new();
-    walk(root, "", &mut all);
-    all
-}
-
-#[track_caller]
-fn assert_same(what: &str, got: &BTreeMap<String, Seen>, want: &BTreeMap<String, Seen>) {
-    for (path, want) in want {
-        let Some(got) = got.get(path) else { panic!("{what}: {path:?} is missing") };
-        // The links of a directory follow its subdirectories; the counter of an unchanged file may rise with others'.
-        let attrs = Attrs { change: want.attrs.change, ..got.attrs };
-        assert_eq!((attrs, &got.key), (want.attrs, &want.key), "{what}: {path:?}");
-        assert_eq!(got.xattrs, want.xattrs, "{what}: {path:?}");
-        let differs = got.content.iter().zip(&want.content).position(|(a, b)| a != b);
-        assert!(got.content == want.content, "{what}: {path:?} differs at {differs:?}");
-    }
-    let more: Vec<_> = got.keys().filter(|path| !want.contains_key(*path)).collect();
-    assert!(more.is_empty(), "{what}: {more:?} should not be there");
 }
 
 /// A small generator of numbers (xorshift).
@@ -337,6 +250,24 @@ fn soak(data: &Path, seed: u64, steps: u32) {
         if random.below(150) == 0 {
             rig = rig.reopened();
         }
+        if random.below(70) == 0
+            && let Some((&view, copy)) = copies.iter().nth(usize::try_from(random.below(4)).unwrap())
+        {
+            rig = rig.reverted(view);
+            let what = format!("seed {seed}, step {step}, back at {view}");
+            assert_same(&what, &anew(&tree(&rig.volume.root()), true), &anew(copy, true));
+            check_count(&rig);
+        }
+        if random.below(70) == 0
+            && let Some((&view, copy)) = copies.iter().nth(usize::try_from(random.below(4)).unwrap())
+        {
+            let root = Root { mode: 0o755, ..rig.root };
+            rig.volumes.clone_volume(ID, ViewId(view), CLONE, &root, CAPACITY).unwrap();
+            let what = format!("seed {seed}, step {step}, clone of {view}");
+            let clone = rig.volumes.open(CLONE).unwrap();
+            assert_same(&what, &anew(&tree(&clone.root()), false), &anew(copy, false));
+            rig.volumes.remove(CLONE).unwrap();
+        }
         if step.is_multiple_of(20) {
             check_count(&rig);
         }
@@ -355,7 +286,8 @@ fn soak(data: &Path, seed: u64, steps: u32) {
 
 /// Without snapshots, all their space is free again.
 fn check_space(rig: &Rig, views: Vec<u32>) {
-    for view in views {
+    // What a stopped deletion has left goes on with the next one, even of a snapshot that is gone.
+    for view in [1].into_iter().chain(views) {
         assert_eq!(rig.snapshots().delete(ViewId(view), &mut |_| ControlFlow::Continue(())), Ok(true));
     }
     let records: Vec<_> = std::fs::read_dir(rig.data.join("snapshots/0000000000000007/records"))
@@ -565,7 +497,7 @@ fn snapshot_is_one_moment_of_concurrent_changes() {
 }
 
 /// A line for each path of a tree, to compare with what another process has seen.
-fn lines(root: &NodeRef) -> String {
+fn lines(tree: &BTreeMap<String, Seen>) -> String {
     let line = |(path, seen): (&String, &Seen)| {
         let Seen { attrs, key, content, xattrs } = seen;
         let mut hasher = DefaultHasher::new();
@@ -574,14 +506,21 @@ fn lines(root: &NodeRef) -> String {
         let attrs = Attrs { change: 0, ..*attrs };
         format!("{path:?} {key:?} {attrs:?} {xattrs:?} {:x}\n", hasher.finish())
     };
-    tree(root).iter().map(line).collect()
+    tree.iter().map(line).collect()
 }
 
-/// Changes a volume for ever, with snapshots, and writes down what each shows.
+/// The file that names the snapshot to which a volume goes back.
+const BACK: &str = "back";
+
+/// Changes a volume for ever, with snapshots and reverts, and writes down what each shows.
 fn change_for_ever(data: &Path, seed: u64) {
-    let rig = Rig::new(data);
-    assert!(rig.volumes.wait_for_counts(Duration::from_secs(600)));
+    let mut rig = Rig::new(data);
+    assert!(rig.volumes.wait_for_counts(WAIT_MAX));
     let copies = data.join("copies");
+    let write = |name: &str, text: &str| {
+        std::fs::write(copies.join("draft"), text).unwrap();
+        std::fs::rename(copies.join("draft"), copies.join(name)).unwrap();
+    };
     let mut random = Random(seed);
     let mut next = rig.snapshots().list().unwrap().last().map_or(1, |last| last.0 + 1).max(1);
     // Numbers of snapshots that are deleted are not used again.
@@ -591,10 +530,20 @@ fn change_for_ever(data: &Path, seed: u64) {
         match random.below(60) {
             0 => {
                 rig.snapshots().create(ViewId(next)).unwrap();
-                let copy = lines(&rig.volume.root());
-                std::fs::write(copies.join("draft"), copy).unwrap();
-                std::fs::rename(copies.join("draft"), copies.join(next.to_string())).unwrap();
+                let copy = tree(&rig.volume.root());
+                write(&format!("anew-{next}"), &lines(&anew(&copy, true)));
+                write(&next.to_string(), &lines(&copy));
                 next += 1;
+            }
+            2 => {
+                let views = rig.snapshots().list().unwrap();
+                let place = random.below(views.len().max(1) as u64);
+                let view = views.get(usize::try_from(place).unwrap());
+                if let Some(view) = view.filter(|view| copies.join(view.0.to_string()).exists()) {
+                    write(BACK, &view.0.to_string());
+                    rig = rig.reverted(view.0);
+                    std::fs::remove_file(copies.join(BACK)).unwrap();
+                }
             }
             1 => {
                 let views = rig.snapshots().list().unwrap();
@@ -646,17 +595,51 @@ fn snapshots_survive_kills_at_any_moment() {
 }
 
 fn check_after_kill(ground: Ground, data: &Path, copies: &Path) {
-    let rig = Rig::new(data);
-    assert!(rig.volumes.wait_for_counts(Duration::from_secs(600)));
+    let mut rig = Rig::new(data);
+    assert!(rig.volumes.wait_for_counts(WAIT_MAX));
+    if let Ok(view) = std::fs::read_to_string(copies.join(BACK)) {
+        eprintln!("{ground:?}: killed on the way back to {view}");
+        // The caller does not know how far it came.
+        rig = rig.reverted(view.parse().unwrap());
+        let want = std::fs::read_to_string(copies.join(format!("anew-{view}"))).unwrap();
+        let got = lines(&anew(&tree(&rig.volume.root()), true));
+        let differs = want.lines().zip(got.lines()).find(|(want, got)| want != got);
+        assert!(want == got, "{ground:?}: back at {view}: {differs:#?}");
+        std::fs::remove_file(copies.join(BACK)).unwrap();
+    }
     let listed = rig.snapshots().list().unwrap();
     for entry in std::fs::read_dir(copies).unwrap() {
         let path = entry.unwrap().path();
         let Ok(view) = path.file_name().unwrap().to_str().unwrap().parse() else { continue };
         assert!(listed.contains(&ViewId(view)), "{ground:?}: snapshot {view} is lost");
-        let (want, got) = (std::fs::read_to_string(&path).unwrap(), lines(&rig.view(view).root()));
+        let (want, got) = (std::fs::read_to_string(&path).unwrap(), lines(&tree(&rig.view(view).root())));
         let differs = want.lines().zip(got.lines()).find(|(want, got)| want != got);
         assert!(want == got, "{ground:?}: snapshot {view}: {differs:#?}");
     }
     check_count(&rig);
     let _refused = RandomChange::new(&rig.volume.root(), &mut Random(5)).run();
+}
+
+#[test]
+fn clone_of_a_volume_in_use_is_one_moment() {
+    for ground in GROUNDS {
+        let Some(tree) = Tree::new(ground) else { continue };
+        let rig = Rig::new(&tree.path);
+        let writers: Vec<_> = (0..2).map(|number| Writer::new(&rig.volume.root(), number)).collect();
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            writers.iter().for_each(|writer| drop(scope.spawn(|| writer.run(&stop))));
+            for view in 1..=5 {
+                rig.snapshots().create(ViewId(view)).unwrap();
+                rig.volumes.clone_volume(ID, ViewId(view), CLONE, &rig.root, CAPACITY).unwrap();
+                let (root, clone) = (rig.view(view).root(), rig.volumes.open(CLONE).unwrap().root());
+                for number in 0..2 {
+                    assert_eq!(seen_of(&clone, number), seen_of(&root, number), "{ground:?}");
+                }
+                drop(clone);
+                rig.volumes.remove(CLONE).unwrap();
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+    }
 }
