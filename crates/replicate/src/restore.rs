@@ -9,11 +9,10 @@ use crate::vault::Vault;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use vfs::backend::KEEP_SET_ID;
-use vfs::backend::xattrs::{SetXattr, XattrName};
 use vfs::volume::streams;
 use vfs::{
-    Backend, Blocking, ExtraAttrs, FileKey, FileType, FsError, FsResult, Lookup, Name, NewInode, NodeRef,
-    PosixAcl, SetAttrs, SetTime, Special,
+    Backend, Blocking, FileKey, FileType, FsError, FsResult, Lookup, Name, NewInode, NodeRef, SetAttrs,
+    SetTime, Special,
 };
 
 /// The files to restore.
@@ -221,7 +220,7 @@ impl Restorer<'_, '_, '_> {
         if matches!(inode.attrs.file_type, FileType::Regular | FileType::Directory) {
             self.restore_streams(source, node)?;
         }
-        restore_attrs(node, inode).map_err(at(shown))
+        inode.metadata.restore(node).map_err(at(shown))
     }
 
     fn restore_streams(&mut self, source: &FileKey, node: &NodeRef) -> Result<()> {
@@ -246,88 +245,4 @@ fn new_inode(inode: &Inode) -> NewInode {
     let attrs = &inode.attrs;
     let size = if attrs.file_type == FileType::Regular { attrs.size } else { 0 };
     NewInode { mode: attrs.mode, uid: attrs.uid, gid: attrs.gid, times: None, size }
-}
-
-fn restore_attrs(node: &NodeRef, inode: &Inode) -> FsResult<()> {
-    let attrs = &inode.attrs;
-    let is_plain = matches!(attrs.file_type, FileType::Regular | FileType::Directory);
-    if is_plain {
-        let own = [XattrName::EXTRA_ATTRS, XattrName::ACL];
-        for (name, value) in &inode.xattrs {
-            // The record of the extra attributes is written last, because it names the change time before it.
-            match own.iter().find(|own| own.bytes() == name) {
-                Some(&XattrName::EXTRA_ATTRS) => {}
-                Some(own) => set_xattr(node, *own, value)?,
-                None => set_xattr(node, XattrName::new(name)?, value)?,
-            }
-        }
-    }
-    restore_acls(node, inode)?;
-    let is_link = attrs.file_type == FileType::Symlink;
-    let owned = SetAttrs {
-        mode: (!is_link).then_some(attrs.mode),
-        uid: Some(attrs.uid),
-        gid: Some(attrs.gid),
-        ..SetAttrs::default()
-    };
-    let is_new_owner =
-        node.attrs(Blocking::Allowed).map(|now| (now.uid, now.gid) != (attrs.uid, attrs.gid))?;
-    // A root that exists has the owner of its maker; all else was made with its own.
-    let set = if is_new_owner { owned } else { SetAttrs { uid: None, gid: None, ..owned } };
-    let times = SetAttrs {
-        accessed: Some(SetTime::To(attrs.accessed)),
-        modified: Some(SetTime::To(attrs.modified)),
-        ..SetAttrs::default()
-    };
-    if !set.is_empty() {
-        node.set_attrs(&set)?;
-    }
-    node.set_attrs(&times)?;
-    if is_plain { restore_extra(node, inode) } else { Ok(()) }
-}
-
-/// Restores Windows attributes, and the creation time, which no file system lets a service set.
-fn restore_extra(node: &NodeRef, inode: &Inode) -> FsResult<()> {
-    let record = inode.xattrs.iter().find(|(name, _)| name == XattrName::EXTRA_ATTRS.bytes());
-    if record.is_none() && (inode.attrs.born.is_none() || node.xattrs().is_none()) {
-        return Ok(());
-    }
-    let extra = record.map_or_else(ExtraAttrs::default, |(_, value)| ExtraAttrs::decode(value));
-    let copy = extra.of_copy(&inode.attrs, &node.attrs(Blocking::Allowed)?);
-    set_xattr(node, XattrName::EXTRA_ATTRS, &copy.encode())
-}
-
-fn set_xattr(node: &NodeRef, name: XattrName<'_>, value: &[u8]) -> FsResult<()> {
-    let xattrs = node.xattrs().ok_or(FsError::NotSupported)?;
-    xattrs.set(name, value, SetXattr::Either, &|_| Ok(())).map(drop)
-}
-
-/// Restores POSIX ACLs, and removes those that the directory in the target has passed on.
-fn restore_acls(node: &NodeRef, inode: &Inode) -> FsResult<()> {
-    let is_dir = inode.attrs.file_type == FileType::Directory;
-    let Some(acls) = node.acls() else {
-        let has_any = inode.access_acl.is_some() || inode.default_acl.is_some();
-        return if has_any { Err(FsError::NotSupported) } else { Ok(()) };
-    };
-    if inode.attrs.file_type == FileType::Symlink {
-        return Ok(());
-    }
-    let now = node.attrs(Blocking::Allowed)?;
-    match &inode.access_acl {
-        Some(acl) => acls.set_access_acl(acl)?,
-        None if acls.access_acl(&now, Blocking::Allowed)?.is_some() => {
-            acls.set_access_acl(&list_of_mode(inode.attrs.mode))?;
-        }
-        None => {}
-    }
-    if is_dir && (inode.default_acl.is_some() || acls.default_acl()?.is_some()) {
-        acls.set_default_acl(inode.default_acl.as_ref())?;
-    }
-    Ok(())
-}
-
-/// The list that says no more than a mode, so that the storage keeps the mode alone.
-fn list_of_mode(mode: u32) -> PosixAcl {
-    let [owner, group, other] = [6, 3, 0].map(|shift| mode >> shift & 7);
-    PosixAcl { owner, group, mask: None, other, users: [].into(), groups: [].into() }
 }

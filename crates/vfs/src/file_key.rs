@@ -61,6 +61,9 @@ pub struct FileKey {
 }
 
 impl FileKey {
+    /// The key of no file.
+    pub(crate) const NONE: Self = Self { view: ViewId::LIVE, len: 1, bytes: [0; KEY_BYTES_MAX] };
+
     /// A key of the live view. [`FsError::BadHandle`] if it has no bytes or more than [`KEY_BYTES_MAX`].
     pub fn new(bytes: &[u8]) -> FsResult<Self> {
         let len = u8::try_from(bytes.len()).map_err(|_| FsError::BadHandle)?;

@@ -48,7 +48,8 @@ pub use backend::{
 };
 pub use error::{FsError, FsResult, Wait};
 pub use file::{
-    Created, Disposition, ExclusiveKey, File, OpenDir, OpenFile, Resolved, Stability, WriteReservation,
+    Created, Disposition, ExclusiveKey, File, FileRestore, OpenDir, OpenFile, Resolved, RestoreError,
+    Stability, WriteReservation,
 };
 pub use file_key::{FileKey, KEY_BYTES_MAX, KeyHasher, ViewId};
 pub use model::attrs::{Attrs, Change, Device, FileType, FsLimits, FsStat, SetAttrs, SetTime, Time};

@@ -90,6 +90,7 @@ fn mnt(call: &mut Call<'_>, path: DirPath<'_>, w: &mut Writer<'_>) -> CallResult
 /// Finds the directory `below` the root of `export`.
 /// The caller needs search permission only on the directories above it. Symbolic links are not followed.
 fn walk(call: &Call<'_>, export: &Arc<Export>, rule: &ExportRule, below: &[u8]) -> FsResult<File> {
+    export.volume.check_open()?;
     let caller = rule.caller(call.credential);
     let mut dir = export.root();
     for name in path::names(below) {

@@ -254,7 +254,8 @@ impl<O: Offset> Procedures<O> {
 
 impl Call<'_> {
     fn admission(&self, file: &File, changes: bool) -> ExportAccess {
-        ExportAccess { export: file.export_id(), origin: self.origin(), changes }
+        let (export, incarnation) = (file.export_id(), file.volume().incarnation());
+        ExportAccess { export, incarnation, origin: self.origin(), changes }
     }
 
     /// The file and byte range of a lock. With `Some`, the caller must have the right to lock the range,

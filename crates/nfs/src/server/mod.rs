@@ -172,6 +172,8 @@ impl Protocol for Rpc {
     }
 
     fn tick(&self, memory: &mut Memory) {
+        // A volume that is no longer served can close, also if no client calls.
+        self.begin_turn(memory);
         memory.ticks += 1;
         let Some(cache) = &mut memory.cache else { return };
         if let Some(counts) = &mut cache.counts {

@@ -116,6 +116,7 @@ fn filehandle_of(call: &mut Call<'_>, dir: &PseudoDir<'_>) -> FsResult<Filehandl
 }
 
 fn export_root(call: &mut Call<'_>, export: &Arc<Export>) -> FsResult<File> {
+    export.volume.check_open()?;
     let cached = call.cache_file(export.root());
     call.admit(cached)
 }

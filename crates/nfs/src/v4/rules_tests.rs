@@ -10,7 +10,7 @@ use nfs_wire::v4::{
     StateOwner, Stateid, Status,
 };
 use std::sync::Arc;
-use vfs::{Caller, ExportRule, PendingSync};
+use vfs::{Caller, Export, ExportRule, Namespace, PendingSync, Volume};
 
 const ROOT: (u32, u32) = (0, 0);
 const READER: (u32, u32) = (1000, 100);
@@ -191,4 +191,35 @@ fn refused_mount_is_known_to_the_log_in_every_minor_version() {
         assert_eq!(lookup(b"none"), Status::NOENT);
         assert_eq!(service.refusals.add(origin, None), None, "4.{} has logged it", rig.minor);
     }
+}
+
+#[test]
+fn volume_that_closes_makes_clients_wait_and_ends_their_state() {
+    for rig in MINORS.map(Rig::new) {
+        let service = &rig.client.env.service;
+        let export = |volume| Export::new("/w", volume, vec![rule(&[])]);
+        let serve = |volume| service.namespace.store(Arc::new(Namespace::new([export(volume)])));
+        serve(Arc::clone(&rig.volume));
+        let opened = rig.open(b"w", ShareAccess::BOTH, ShareDeny(2)).unwrap();
+        let handle = rig.client.handle(&[b"w", b"f"]);
+        let lock = rig.lock(&handle, opened).unwrap();
+        serve(Arc::new(placeholder(&rig.volume)));
+        let getattr = || Argument::Getattr(nfs_wire::v4::GetattrArgs { attr_request: Default::default() });
+        assert_eq!(rig.client.status(&[put(&handle), getattr()]), Status::DELAY, "4.{}", rig.minor);
+        assert_eq!(rig.client.status(&at(&[b"w"], [getattr()])), Status::DELAY, "4.{}", rig.minor);
+        assert_eq!(rig.open(b"w", ShareAccess::READ, ShareDeny::NONE), Err(Status::DELAY));
+        service.tick(Default::default);
+        assert_eq!(Arc::strong_count(&rig.volume), 1, "4.{}: it can close", rig.minor);
+        assert!(rig.volume.claims().is_empty(), "4.{}", rig.minor);
+        // The same storage, opened again.
+        serve(Arc::new(rig.reopened()));
+        for stateid in [opened, lock] {
+            assert_eq!(rig.read(&handle, stateid), rig.withdrawn(), "4.{}", rig.minor);
+        }
+        rig.open(b"w", ShareAccess::BOTH, ShareDeny::NONE).unwrap();
+    }
+}
+
+fn placeholder(volume: &Volume) -> Volume {
+    Volume::placeholder(volume.id(), volume.name(), volume.durability(), 1)
 }

@@ -8,7 +8,7 @@ use nfs_wire::v3::{
     SetattrArgs, StableHow, Status, WriteArgs,
 };
 use std::sync::Arc;
-use vfs::{Export, ExportId, ExportRule, Namespace, Squash};
+use vfs::{Export, ExportId, ExportRule, Namespace, Squash, Volume};
 use xdr::Encode;
 
 /// The second export.
@@ -255,4 +255,27 @@ fn a_handle_is_valid_at_the_endpoints_of_its_export_for_admitted_clients() {
         }
         w.peer = outside;
     }
+}
+
+#[test]
+fn a_volume_that_is_closed_for_a_while_has_its_clients_come_back() {
+    let mut w = world(trusting(), trusting());
+    let file = w.file(&w.root(), "file", 0o666, b"data");
+    assert_eq!(read(&mut w, ALICE, file.bytes()), Status::OK);
+    let volume = Arc::clone(&w.namespace.volume(VOLUME).unwrap().volume);
+    serve(&mut w, vec![Export::new("/vol", Arc::new(placeholder(&volume)), vec![trusting()])]);
+    let root = w.root().bytes().to_vec();
+    for handle in [file.bytes(), &root] {
+        assert_eq!(getattr(&mut w, ALICE, handle), Status::JUKEBOX);
+        assert_eq!(read(&mut w, ALICE, handle), Status::JUKEBOX);
+        assert_eq!(write(&mut w, ALICE, handle), Status::JUKEBOX);
+    }
+    w.service.namespace.store(Arc::clone(&w.namespace));
+    assert_eq!(Arc::strong_count(&volume), 1, "nothing keeps it open");
+    serve(&mut w, vec![Export::new("/vol", volume, vec![trusting()])]);
+    assert_eq!(read(&mut w, ALICE, file.bytes()), Status::OK);
+}
+
+fn placeholder(volume: &Volume) -> Volume {
+    Volume::placeholder(volume.id(), volume.name(), volume.durability(), 1)
 }

@@ -2,6 +2,8 @@
 
 use super::bytes::{Reader, Writer};
 use super::names::{Hash, PackId};
+use std::ops::Deref;
+use vfs::volume::metadata::Metadata;
 use vfs::{Attrs, Device, FileKey, FileType, PosixAcl, Time, ViewId};
 
 /// The place of a chunk or a leaf.
@@ -24,13 +26,17 @@ pub(crate) struct Extent {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Inode {
-    pub(crate) attrs: Attrs,
+    pub(crate) metadata: Metadata,
     /// The target of a symbolic link.
     pub(crate) target: Vec<u8>,
-    /// Extended attributes, with the service's own, in the order of their names.
-    pub(crate) xattrs: Vec<(Vec<u8>, Vec<u8>)>,
-    pub(crate) access_acl: Option<PosixAcl>,
-    pub(crate) default_acl: Option<PosixAcl>,
+}
+
+impl Deref for Inode {
+    type Target = Metadata;
+
+    fn deref(&self) -> &Metadata {
+        &self.metadata
+    }
 }
 
 const TYPES: [FileType; 7] = [
@@ -134,7 +140,8 @@ impl Inode {
             value => PosixAcl::from_xattr(value).ok(),
         };
         let (access_acl, default_acl) = (acl()?, acl()?);
-        reader.end(Self { attrs, target, xattrs, access_acl, default_acl })
+        let metadata = Metadata { attrs, xattrs, access_acl, default_acl };
+        reader.end(Self { metadata, target })
     }
 }
 
@@ -247,11 +254,13 @@ mod tests {
             groups: [].into(),
         };
         let inode = Inode {
-            attrs: attrs(),
+            metadata: Metadata {
+                attrs: attrs(),
+                xattrs: vec![(b"a".to_vec(), vec![0; 300]), (b"b".to_vec(), Vec::new())],
+                access_acl: Some(acl),
+                default_acl: None,
+            },
             target: b"to\xff".to_vec(),
-            xattrs: vec![(b"a".to_vec(), vec![0; 300]), (b"b".to_vec(), Vec::new())],
-            access_acl: Some(acl),
-            default_acl: None,
         };
         let bytes = inode.encode();
         assert_eq!(Inode::decode(&bytes).as_ref(), Some(&inode));

@@ -59,6 +59,11 @@ impl Protocol for Smb {
         }
     }
 
+    /// A volume that is no longer served can close, also if no client calls.
+    fn tick(&self, memory: &mut Memory) {
+        self.begin_turn(memory);
+    }
+
     fn before_send(&self, memory: &mut Memory, out: &mut Outbox) {
         memory.unsigned.sign(out.bytes());
     }

@@ -113,10 +113,11 @@ impl DiskShare {
             && matches!((now.rule(origin), old_rule), (Some(now), Some(old_rule)) if now.treats_like(old_rule))
     }
 
-    /// Whether a disconnected open has lost its rights: the export is gone, refuses the client, or has become
-    /// read-only.
+    /// Whether a disconnected open has lost its rights: the export is gone, refuses the client, has become read-only, or
+    /// its volume was opened again since.
     pub(crate) fn is_withdrawn(&self, namespace: &Namespace) -> bool {
-        let Some(export) = namespace.export(self.export.id) else { return true };
+        let served = namespace.export(self.export.id).filter(|_| namespace.serves(&self.export));
+        let Some(export) = served else { return true };
         let Some(origin) = self.origin else { return false };
         export.rule(origin).is_none_or(|rule| rule.read_only && !self.caller.read_only)
     }

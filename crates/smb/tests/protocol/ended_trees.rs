@@ -1,14 +1,14 @@
 //! Effects of ended tree connects, by changed rules or otherwise.
 
 use crate::durable::{again, back_v2, create, id, lock, lock_request, lose, v2};
-use crate::rig::{Client, Opening, Rig, SHARE, lease, wait_until};
+use crate::rig::{Client, Disks, Opening, Rig, SHARE, lease, wait_until};
 use crate::settings::{DEFAULT, set};
 use smb_wire::create::OplockLevel;
 use smb_wire::header::Command;
 use smb_wire::lock::LockFlags;
 use smb_wire::{FileId, NtStatus};
 use std::sync::Arc;
-use vfs::{Export, ExportRule, Namespace, ShareSettings};
+use vfs::{Export, ExportRule, Namespace, ShareSettings, Volume};
 
 const ALONE: LockFlags = LockFlags(LockFlags::EXCLUSIVE_LOCK.0 | LockFlags::FAIL_IMMEDIATELY.0);
 
@@ -134,4 +134,35 @@ fn pending_requests_end_with_their_tree() {
     let status = two.reply().status();
     assert!(matches!(status, NtStatus::RANGE_NOT_LOCKED | NtStatus::NETWORK_NAME_DELETED), "{status:?}");
     assert!(rig.volume.claims().is_empty());
+}
+
+#[test]
+fn volume_that_closes_makes_clients_wait_and_ends_their_opens() {
+    let disks = Disks::default();
+    let mut rig = Rig::over(&disks);
+    let (mut client, file) = with_a_file(&rig);
+    client.open_lease("cached", Opening::default(), lease(1, "RWH")).assert_state("RWH");
+    let opened = create(&mut client, "durable", Opening::alone(), OplockLevel::BATCH, &[v2(1, 0)]);
+    assert_eq!(opened.status(), NtStatus::SUCCESS);
+    let serve = |rig: &Rig, volume| {
+        let export = Export::new("/docs", volume, vec![ExportRule::everybody()]);
+        rig.namespace.store(Arc::new(Namespace::new([export])));
+    };
+    let old = std::mem::replace(&mut rig.volume, Arc::new(disks.volumes().0));
+    serve(&rig, Arc::new(placeholder(&old)));
+    client.write(file, 0, b"x").assert_refused(NtStatus::NETWORK_NAME_DELETED);
+    wait_until(|| {
+        rig.tick();
+        old.claims().is_empty() && Arc::strong_count(&old) == 1
+    });
+    client.mount(SHARE);
+    client.ask("file", Opening::alone(), OplockLevel::NONE, None);
+    serve(&rig, Arc::clone(&rig.volume));
+    client.reply().assert_refused(NtStatus::NETWORK_NAME_DELETED);
+    client.mount(SHARE);
+    client.open("file", Opening::alone());
+}
+
+fn placeholder(volume: &Volume) -> Volume {
+    Volume::placeholder(volume.id(), volume.name(), volume.durability(), 1)
 }

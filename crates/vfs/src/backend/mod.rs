@@ -8,6 +8,7 @@ mod blocking;
 pub mod capabilities;
 pub mod charge;
 pub mod durability;
+pub(crate) mod placeholder;
 pub mod provisioner;
 pub mod quotas;
 pub mod ranges;

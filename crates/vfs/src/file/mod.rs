@@ -5,7 +5,7 @@
 //! protocol uses this door, so that the same file gives every protocol the same answer.
 //!
 //! The families: [`open_file`] (data), [`attr`], [`dir`] and [`create`] (names); where the storage has them [`ranges`],
-//! [`xattrs`], [`extra_attrs`] and [`streams`]; [`notify`] for watches. [`acl`] decides permissions.
+//! [`xattrs`], [`extra_attrs`] and [`streams`]; [`notify`] for watches; [`restore`] for snapshots. [`acl`] decides permissions.
 
 mod acl;
 mod attr;
@@ -18,6 +18,7 @@ mod extra_attrs;
 mod notify;
 mod open_file;
 mod ranges;
+mod restore;
 mod streams;
 mod xattrs;
 
@@ -28,4 +29,5 @@ pub use core::{Created, File, Resolved};
 pub use create::{Disposition, ExclusiveKey};
 pub use dir::{Listing, OpenDir};
 pub use open_file::{OpenFile, Stability, WriteReservation};
+pub use restore::{FileRestore, RestoreError};
 pub use streams::StreamSink;

@@ -122,6 +122,8 @@ pub struct Origin {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExportAccess {
     pub export: ExportId,
+    /// The [`Volume::incarnation`] that it is of: a volume that was closed and opened again has none of it.
+    pub incarnation: u64,
     pub origin: Origin,
     /// Whether the access is for changes, or denies others changes.
     pub changes: bool,
@@ -226,12 +228,18 @@ impl Namespace {
         rules.into_iter().any(|rule| !rule.no_access)
     }
 
-    /// Whether an export still admits a client that it has admitted, and still permits changes if the access was for
-    /// changes.
+    /// Whether an export still has the volume of then, admits a client that it has admitted, and permits changes if the
+    /// access was for changes.
     pub fn admits(&self, admission: &ExportAccess) -> bool {
-        let export = self.export(admission.export);
+        let is_same = |export: &&Arc<Export>| export.volume.incarnation() == admission.incarnation;
+        let export = self.export(admission.export).filter(is_same);
         let rule = export.and_then(|export| export.rule(admission.origin));
         rule.is_some_and(|rule| !(rule.read_only && admission.changes))
+    }
+
+    /// Whether this export has its volume still, as opened then.
+    pub fn serves(&self, export: &Export) -> bool {
+        self.export(export.id).is_some_and(|now| Arc::ptr_eq(&now.volume, &export.volume))
     }
 
     /// The directory above all exports, as it is seen from `origin`.

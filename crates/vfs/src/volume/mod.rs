@@ -5,6 +5,7 @@ pub mod change_notify;
 pub mod copies;
 pub mod extra_attrs;
 pub mod file_state;
+pub mod metadata;
 mod quotas;
 pub mod snapshots;
 mod stream_owners;
@@ -14,9 +15,10 @@ pub mod traffic;
 use crate::acl::SecurityStyle;
 use crate::backend::capabilities::Capabilities;
 use crate::backend::durability::{Durability, PendingSync};
+use crate::backend::placeholder::Placeholder;
 use crate::backend::{Backend, Blocking, EntryRef, NodeRef, SyncScope};
 use crate::claims::{Claims, Effect, Grace, Link, Stream, Timeouts};
-use crate::error::{FsError, FsResult};
+use crate::error::{FsError, FsResult, Wait};
 use crate::file_key::{FileKey, ViewId};
 use crate::model::attrs::{FileType, FsLimits, FsStat};
 use crate::model::name::Name;
@@ -27,12 +29,16 @@ use change_notify::Watches;
 use extra_attrs::ExtraAttrsCache;
 use snapshots::table::SnapshotTable;
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use streams::StreamTree;
 use traffic::{ReadCounts, Traffic};
 
 /// Polls for a name that another thread is removing: ten seconds, or a thousand names.
 const REMOVAL_POLLS_MAX: usize = 1000;
+
+/// The volumes that this process has opened.
+static INCARNATIONS: AtomicU64 = AtomicU64::new(1);
 
 /// A served tree of files with its rules.
 pub struct Volume {
@@ -46,6 +52,8 @@ pub struct Volume {
     style: SecurityStyle,
     /// A number that differs at every start of the process.
     instance: u64,
+    incarnation: u64,
+    is_placeholder: bool,
     gate: Arc<Gate>,
     traffic: Traffic,
     extra_attrs: ExtraAttrsCache,
@@ -81,6 +89,8 @@ impl Volume {
             durability,
             style: SecurityStyle::default(),
             instance,
+            incarnation: INCARNATIONS.fetch_add(1, Ordering::Relaxed),
+            is_placeholder: false,
             gate,
             traffic: Traffic::default(),
             extra_attrs: ExtraAttrsCache::default(),
@@ -90,6 +100,18 @@ impl Volume {
             case_indexes: CaseIndexes::default(),
             clock: Box::new(Nanos::default),
         }
+    }
+
+    /// A volume that clients find in the place of one whose storage is closed for a while: all that they ask has to wait
+    /// ([`crate::Wait::Recall`]).
+    pub fn placeholder(id: VolumeId, name: impl Into<String>, durability: Durability, instance: u64) -> Self {
+        let volume = Self::new(id, name, Arc::new(Placeholder), durability, instance);
+        Self { is_placeholder: true, ..volume }
+    }
+
+    /// [`FsError::Wait`] while the storage is closed.
+    pub fn check_open(&self) -> FsResult<()> {
+        if self.is_placeholder { Err(FsError::Wait(Wait::Recall)) } else { Ok(()) }
     }
 
     #[must_use]
@@ -245,6 +267,12 @@ impl Volume {
 
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// A number of this opening of the volume, different from those of all others in this process. Claims, opens and locks
+    /// of another opening are not of this one.
+    pub fn incarnation(&self) -> u64 {
+        self.incarnation
     }
 
     pub fn durability(&self) -> Durability {

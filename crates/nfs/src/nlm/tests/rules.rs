@@ -90,3 +90,22 @@ fn lock_to_read_stays_where_the_rule_still_lets_read() {
     test.serve(vec![rule(ALL)]);
     assert_eq!(test.at(BEN).lock(WHOLE), Status::DENIED);
 }
+
+#[test]
+fn volume_that_closes_makes_clients_wait_and_ends_their_locks() {
+    let mut test = LockTest::new();
+    test.at(ANN);
+    assert_eq!(test.lock(bytes(0, 10)), Status::GRANTED);
+    assert_eq!(test.deny(ShareMode::DENY_WRITE), Status::GRANTED);
+    let placeholder = Export::new("/v", Arc::new(placeholder(&test.volume)), vec![rule(ALL)]);
+    test.env.service.namespace.store(Arc::new(Namespace::new([placeholder])));
+    assert_eq!(test.lock(bytes(20, 10)), Status::DENIED_GRACE_PERIOD, "the client repeats it");
+    test.env.service.tick(Default::default);
+    assert!(test.volume.claims().is_empty());
+    test.serve(vec![rule(ALL)]);
+    assert_eq!(test.at(BEN).lock(bytes(0, 10)), Status::GRANTED);
+}
+
+fn placeholder(volume: &Volume) -> Volume {
+    Volume::placeholder(volume.id(), volume.name(), volume.durability(), 1)
+}

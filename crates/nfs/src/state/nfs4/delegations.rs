@@ -15,6 +15,7 @@ pub(crate) type VolumeFile = (VolumeId, FileKey);
 
 pub(crate) struct DelegationState {
     pub(crate) volume: VolumeId,
+    pub(crate) incarnation: u64,
     pub(crate) file: FileId,
     /// The filehandle that the client knows the file by.
     pub(crate) handle: Box<[u8]>,
@@ -31,7 +32,8 @@ impl DelegationState {
     /// Whether the export's rules still admit the delegation.
     pub(super) fn is_admitted(&self, namespace: &Namespace) -> bool {
         let (origin, changes) = (self.origin, self.writing.is_some());
-        self.is_revoked || namespace.admits(&ExportAccess { export: self.file.0, origin, changes })
+        let (export, incarnation) = (self.file.0, self.incarnation);
+        self.is_revoked || namespace.admits(&ExportAccess { export, incarnation, origin, changes })
     }
 }
 
@@ -156,6 +158,7 @@ mod tests {
         let key = FileKey::new(&[file]).unwrap();
         Some(State::Delegation(DelegationState {
             volume: VolumeId(1),
+            incarnation: 1,
             file: (ExportId(1), key),
             handle: Box::default(),
             origin: Origin::of([127, 0, 0, 1].into()),

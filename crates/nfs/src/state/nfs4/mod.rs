@@ -33,7 +33,7 @@ use nfs_wire::v4::{ChannelAttrs, ClientId, SessionId, Status, Verifier};
 use pending_recalls::ClientNotifier;
 use records::{ClientRecords, Identity};
 use session::Session;
-use state_table::WithdrawnClaim;
+use state_table::{VolumeHolder, WithdrawnClaim};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::RangeInclusive;
@@ -357,6 +357,18 @@ impl ServiceState {
                 }
             }
         }
+        // They would keep a volume open that is to close.
+        let holdings = clients.iter().flat_map(|client| client.states().take_unserved(&namespace));
+        self.drop_holders(holdings.collect());
+    }
+
+    fn drop_holders(&self, holdings: Vec<VolumeHolder>) {
+        for holding in holdings {
+            let volume = &holding.export.volume;
+            self.notifier.forget(volume.id(), holding.id);
+            let effects = volume.claims().drop_holder(volume.now(), holding.id);
+            volume.claims().dispatch(effects);
+        }
     }
 
     /// Lets the claims of a client yield to others after its lease.
@@ -414,13 +426,7 @@ impl ServiceState {
         self.end_40(client);
         self.erase_record(client);
         client.callbacks.clear();
-        let holdings = client.end();
-        for holding in holdings {
-            let volume = &holding.export.volume;
-            self.notifier.forget(volume.id(), holding.id);
-            let effects = volume.claims().drop_holder(volume.now(), holding.id);
-            volume.claims().dispatch(effects);
-        }
+        self.drop_holders(client.end());
     }
 
     fn clients(&self) -> MutexGuard<'_, Clients> {

@@ -14,7 +14,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use vfs::bounds::Slot;
 use vfs::claims::{Access, HolderId, LockOwner, OpenId, Rights};
-use vfs::{Export, ExportAccess, ExportId, FileKey, Namespace, OpenFile, Origin, VolumeId};
+use vfs::{Export, ExportAccess, ExportId, FileKey, Namespace, OpenFile, Origin, Volume, VolumeId};
 
 /// A file as reached through an export.
 pub(crate) type FileId = (ExportId, FileKey);
@@ -100,7 +100,8 @@ impl OpenState {
     /// Whether the export still lets the client have it open so.
     fn is_admitted(&self, namespace: &Namespace) -> bool {
         let changes = self.access.rights.contains(Rights::WRITE) || !self.access.deny.is_none();
-        namespace.admits(&ExportAccess { export: self.file.0, origin: self.origin, changes })
+        let incarnation = self.opened.file().volume().incarnation();
+        namespace.admits(&ExportAccess { export: self.file.0, incarnation, origin: self.origin, changes })
     }
 }
 
@@ -402,6 +403,11 @@ impl StateTable {
         ended
     }
 
+    /// Removes the holders of volumes that are no longer served, or were opened again since.
+    pub(super) fn take_unserved(&mut self, namespace: &Namespace) -> Vec<VolumeHolder> {
+        self.holders.extract_if(|_, holding| !namespace.serves(&holding.export)).map(|(_, one)| one).collect()
+    }
+
     fn withdraw_entry(&mut self, index: u32, frees: bool) -> Option<State> {
         if !frees {
             return self.remove(index);
@@ -505,9 +511,10 @@ impl StateTable {
         matches!(self.state(index), Some(State::Copy(copy)) if copy.0.ended().is_some())
     }
 
-    /// The client's holder in the claims of a volume.
-    pub(crate) fn holder(&self, volume: VolumeId) -> Option<HolderId> {
-        self.holders.get(&volume).map(|holding| holding.id)
+    /// The client's holder in the claims of a volume. An earlier opening of the volume had other claims.
+    pub(crate) fn holder(&self, volume: &Volume) -> Option<HolderId> {
+        let holding = self.holders.get(&volume.id())?;
+        (holding.export.volume.incarnation() == volume.incarnation()).then_some(holding.id)
     }
 
     pub(crate) fn add_holder(&mut self, volume: VolumeId, holding: VolumeHolder) {

@@ -22,6 +22,7 @@ pub(crate) struct Rig {
     pub(crate) minor: u32,
     pub(crate) id: u64,
     pub(crate) volume: Arc<Volume>,
+    fs: Arc<MemFs>,
     owners: Cell<u32>,
 }
 
@@ -31,13 +32,14 @@ impl Rig {
     }
 
     pub(crate) fn over(minor: u32, fs: MemFs) -> Self {
-        let volume = Arc::new(Volume::new(VolumeId(1), "v", Arc::new(fs), Durability::Sync, 1));
+        let fs = Arc::new(fs);
+        let volume = Arc::new(Volume::new(VolumeId(1), "v", Arc::clone(&fs) as _, Durability::Sync, 1));
         let root = Arc::new(Export::new("/w", Arc::clone(&volume), vec![])).root();
         let (set, mut pending) =
             (SetAttrs { mode: Some(0o644), ..SetAttrs::default() }, PendingSync::default());
         root.create(&Caller::new(0, 0, []), b"f", Disposition::CreateNew, &set, &mut pending).unwrap();
         let client = Client::new(TestEnv::new([], vec![]), minor);
-        let mut rig = Self { client, minor, id: 0, volume, owners: Cell::new(0) };
+        let mut rig = Self { client, minor, id: 0, volume, fs, owners: Cell::new(0) };
         if minor == 0 {
             rig.id = rig.introduce();
         } else {
@@ -56,6 +58,11 @@ impl Rig {
         let writes = writes.map(|rule| Export::new("/w", volume(), vec![rule]));
         let namespace = Namespace::new(writes.into_iter().chain([reads]));
         self.client.env.service.namespace.store(Arc::new(namespace));
+    }
+
+    /// The storage of the volume, opened once more.
+    pub(crate) fn reopened(&self) -> Volume {
+        Volume::new(VolumeId(1), "v", Arc::clone(&self.fs) as _, Durability::Sync, 1)
     }
 
     fn introduce(&self) -> u64 {

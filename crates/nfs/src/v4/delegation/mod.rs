@@ -157,6 +157,7 @@ fn grant(
     let writer = writing.as_ref().map(|writing| Arc::clone(&writing.writer));
     let delegation = DelegationState {
         volume: file.volume_id(),
+        incarnation: file.volume().incarnation(),
         file: file_id(file),
         handle: handle.into(),
         origin: cx.call.origin(),
@@ -217,7 +218,7 @@ fn end(states: &mut StateTable, file: &File, stateid: &Stateid) -> Result<(), St
     let index = states.find(stateid)?;
     check_file(&states.delegation(index)?.file, file)?;
     states.remove(index);
-    if let Some(holder) = states.holder(file.volume_id()) {
+    if let Some(holder) = states.holder(file.volume()) {
         return_lease(file, holder);
     }
     Ok(())
@@ -283,6 +284,6 @@ impl CompoundState<'_, '_> {
         if !client.has_delegations() {
             return Requester::Anonymous;
         }
-        client.states().holder(file.volume_id()).map_or(Requester::Anonymous, Requester::Holder)
+        client.states().holder(file.volume()).map_or(Requester::Anonymous, Requester::Holder)
     }
 }

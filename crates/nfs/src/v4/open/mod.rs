@@ -411,12 +411,11 @@ pub(super) fn holder(
     states: &mut StateTable,
     file: &File,
 ) -> HolderId {
-    let volume = file.volume_id();
-    if let Some(holder) = states.holder(volume) {
+    if let Some(holder) = states.holder(file.volume()) {
         return holder;
     }
     let id = state.notifier.attach(client, file.volume());
-    states.add_holder(volume, VolumeHolder { id, export: Arc::clone(file.export()) });
+    states.add_holder(file.volume_id(), VolumeHolder { id, export: Arc::clone(file.export()) });
     id
 }
 

@@ -48,7 +48,7 @@ impl Disks {
         &self.0[0]
     }
 
-    fn volumes(&self) -> (Volume, Volume) {
+    pub(crate) fn volumes(&self) -> (Volume, Volume) {
         let volume = |id, name, fs: &Arc<MemFs>| {
             Volume::new(VolumeId(id), name, Arc::clone(fs) as _, Durability::Sync, 7)
         };

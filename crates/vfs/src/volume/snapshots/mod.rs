@@ -67,9 +67,15 @@ impl Volume {
         self.snapshots.node(key, blocking)
     }
 
+    /// The root directory in a snapshot, for the service itself: clients may be kept from snapshots.
+    pub(crate) fn root_for_service(&self, snapshot: ViewId) -> FsResult<NodeRef> {
+        let frozen = self.snapshots.frozen_for_service(snapshot)?;
+        Ok(FrozenNode::node_ref(&frozen, frozen.backend.root(), snapshot))
+    }
+
     /// The root of the hidden tree of streams in a snapshot, if it exists.
     pub(super) fn stream_tree_of_view(&self, view: ViewId) -> FsResult<Option<NodeRef>> {
-        let frozen = self.snapshots.frozen(view.snapshot(), Blocking::Allowed)?;
+        let frozen = self.snapshots.frozen_for_service(view.snapshot())?;
         let tree = streams::tree_below(&frozen.backend.root())?;
         Ok(tree.map(|tree| FrozenNode::node_ref(&frozen, tree, frozen.view)))
     }

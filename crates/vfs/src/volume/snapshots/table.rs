@@ -176,15 +176,24 @@ impl SnapshotTable {
         })?;
         // Removed from the list or hidden meanwhile: `set` and `set_directory` have not seen it in the table.
         self.list.load().by_view(view).filter(|_| self.is_reachable()).ok_or(FsError::Stale)?;
-        let frozen = Arc::new(Frozen {
-            view,
-            root: backend.root().key(),
-            backend,
-            table: Weak::clone(&self.this),
-            is_deleted: AtomicBool::new(false),
-        });
+        let frozen = self.opened(view, backend);
         open.insert(view, OpenSnapshot { frozen: Arc::clone(&frozen), idle: 0 });
         Ok(frozen)
+    }
+
+    /// The files of a snapshot for the service itself, also while clients may not reach any.
+    pub(super) fn frozen_for_service(&self, view: ViewId) -> FsResult<Arc<Frozen>> {
+        match self.frozen(view, Blocking::Allowed) {
+            Err(FsError::Stale) if self.list.load().by_view(view).is_some() => {}
+            found => return found,
+        }
+        let snapshots = self.backend.snapshots().ok_or(FsError::Stale)?;
+        Ok(self.opened(view, snapshots.open(view)?))
+    }
+
+    fn opened(&self, view: ViewId, backend: Arc<dyn Backend>) -> Arc<Frozen> {
+        let (root, table) = (backend.root().key(), Weak::clone(&self.this));
+        Arc::new(Frozen { view, root, backend, table, is_deleted: AtomicBool::new(false) })
     }
 
     pub(super) fn set(&self, snapshots: Vec<Snapshot>) {
