@@ -33,5 +33,9 @@ pub const PASSWORD_UNITS_MAX: usize = 256;
 pub const WINDOWS_NAMES_MAX: usize = 16;
 /// Characters of a snapshot's description.
 pub const DESCRIPTION_CHARS_MAX: usize = 2_048;
+/// Paths of a restore.
+pub const RESTORE_PATHS_MAX: usize = 10;
+/// Characters of a path of a restore.
+pub const RESTORE_PATH_CHARS_MAX: usize = 1_024;
 /// Snapshots of a volume.
 pub const SNAPSHOTS_MAX: u32 = 255;

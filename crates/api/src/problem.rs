@@ -45,6 +45,8 @@ pub(crate) fn problem_of(error: Error) -> Problem {
         }
         Error::HasSnapshots { .. } => (StatusCode::CONFLICT, "has-snapshots", "The volume has snapshots"),
         Error::Locked { .. } => (StatusCode::CONFLICT, "locked", "The snapshot is locked"),
+        Error::RevertLocked { .. } => (StatusCode::CONFLICT, "locked", "A newer snapshot is locked"),
+        Error::UsedByJob { .. } => (StatusCode::CONFLICT, "used-by-operation", "An operation uses it"),
         Error::SnapshotState { .. } => (StatusCode::CONFLICT, "snapshot-state", "The snapshot is not ready"),
         Error::NotRunning { .. } => {
             (StatusCode::CONFLICT, "not-running", "The operation cannot be cancelled")

@@ -85,6 +85,21 @@ pub enum Error {
         /// The end of the lock, in UTC.
         until: String,
     },
+    /// A revert would delete a locked snapshot.
+    RevertLocked {
+        /// The name, after the volume's and a slash.
+        snapshot: String,
+        /// The end of the lock, in UTC.
+        until: String,
+    },
+    /// A job uses a snapshot or a volume.
+    UsedByJob {
+        kind: Kind,
+        name: String,
+        operation: u64,
+        /// The job's work.
+        doing: &'static str,
+    },
     /// Another change of the snapshot is unfinished, or has failed.
     SnapshotState {
         /// The name, after the volume's and a slash.
@@ -156,6 +171,16 @@ impl Error {
             Self::Locked { snapshot, until } => {
                 write!(f, "the snapshot {snapshot} is locked until {until}: nobody can delete it before")
             }
+            Self::RevertLocked { snapshot, until } => write!(
+                f,
+                "the revert would delete the snapshot {snapshot}, which is locked until {until}; allowed: a revert to \
+                 that snapshot or to a newer one"
+            ),
+            Self::UsedByJob { kind, name, operation, doing } => write!(
+                f,
+                "the {kind} {name} is in use: the operation {operation} {doing}; wait for it (\"plimsoll operation wait \
+                 {operation}\"), or cancel it (\"plimsoll operation cancel {operation}\")"
+            ),
             Self::SnapshotState { snapshot, state } => write!(
                 f,
                 "the snapshot {snapshot} is in the state {state}; allowed: ready (\"plimsoll operation list\" shows its \
@@ -214,11 +239,14 @@ impl fmt::Display for Error {
             Self::NoSnapshots { .. }
             | Self::HasSnapshots { .. }
             | Self::Locked { .. }
+            | Self::RevertLocked { .. }
+            | Self::UsedByJob { .. }
             | Self::SnapshotState { .. }
             | Self::PolicyInUse { .. } => self.of_snapshots(f),
             Self::NotRunning { operation } => write!(
                 f,
-                "the operation {operation} cannot be cancelled; allowed: an unfinished deletion of a snapshot"
+                "the operation {operation} cannot be cancelled; allowed: an unfinished job, as \"plimsoll operation \
+                 list\" shows it"
             ),
             Self::BelowUse { volume, used, wanted } => write!(
                 f,

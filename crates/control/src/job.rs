@@ -17,7 +17,27 @@ use vfs::{Progress, ViewId, VolumeId};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum JobSpec {
-    DeleteSnapshot { volume: u64, view: u32 },
+    DeleteSnapshot {
+        volume: u64,
+        view: u32,
+    },
+    /// Replaces the files of a volume with those of its snapshot. If it fails, the volume has its size of before.
+    Revert {
+        volume: u64,
+        view: u32,
+        size_before: u64,
+    },
+    /// Makes a volume from a snapshot of another one.
+    Clone {
+        volume: u64,
+        source: u64,
+        view: u32,
+    },
+    /// Restores files of a snapshot in its volume. The files are in a table of their own.
+    RestoreFiles {
+        volume: u64,
+        view: u32,
+    },
 }
 
 /// The progress of a job that has begun.
@@ -74,15 +94,43 @@ impl JobSpec {
         Self::DeleteSnapshot { volume: volume.0, view: view.0 }
     }
 
-    pub(crate) fn volume(self) -> VolumeId {
-        let Self::DeleteSnapshot { volume, .. } = self;
-        VolumeId(volume)
+    /// The volume that it changes. It ends with that.
+    pub(crate) fn volume(self) -> Option<VolumeId> {
+        match self {
+            Self::DeleteSnapshot { volume, .. }
+            | Self::Revert { volume, .. }
+            | Self::Clone { volume, .. }
+            | Self::RestoreFiles { volume, .. } => Some(VolumeId(volume)),
+        }
+    }
+
+    /// The snapshot that it reads, which must stay until it ends.
+    pub(crate) fn pinned(self) -> Option<(VolumeId, ViewId)> {
+        match self {
+            Self::DeleteSnapshot { .. } => None,
+            Self::Revert { volume, view, .. } | Self::RestoreFiles { volume, view } => {
+                Some((VolumeId(volume), ViewId(view)))
+            }
+            Self::Clone { source, view, .. } => Some((VolumeId(source), ViewId(view))),
+        }
+    }
+
+    /// The work, after "the operation" in a message.
+    pub(crate) fn doing(self) -> &'static str {
+        match self {
+            Self::DeleteSnapshot { .. } => "deletes a snapshot",
+            Self::Revert { .. } => "reverts the volume",
+            Self::Clone { .. } => "makes a volume from a snapshot",
+            Self::RestoreFiles { .. } => "restores files from a snapshot",
+        }
     }
 
     /// The unit of its progress.
     pub(crate) fn unit(self) -> &'static str {
-        let Self::DeleteSnapshot { .. } = self;
-        "steps"
+        match self {
+            Self::DeleteSnapshot { .. } | Self::Revert { .. } | Self::Clone { .. } => "steps",
+            Self::RestoreFiles { .. } => "bytes",
+        }
     }
 }
 
@@ -155,6 +203,21 @@ impl Jobs {
         Cancelled::Running
     }
 
+    /// Whether a job waits or runs in this process.
+    pub(crate) fn has(&self, id: OperationId) -> bool {
+        let state = self.state.lock();
+        state.running.contains_key(&id) || state.waiting.iter().any(|job| job.id == id)
+    }
+
+    /// Waits for a time, or until the job is to end.
+    pub(crate) fn rest(&self, id: OperationId, time: Duration) -> ControlFlow<()> {
+        let goes_on = |state: &mut JobsState| {
+            !state.is_closed && state.running.get(&id).is_some_and(|job| !job.is_cancelled)
+        };
+        let (mut state, _) = self.changed.wait_timeout_while(self.state.lock(), time, goes_on);
+        if goes_on(&mut state) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    }
+
     pub(crate) fn is_cancelled(&self, id: OperationId) -> bool {
         self.state.lock().running.get(&id).is_some_and(|job| job.is_cancelled)
     }
@@ -166,7 +229,7 @@ impl Jobs {
     /// Withdraws the jobs of a volume that is removed, and waits until none of them uses its storage.
     pub(crate) fn withdraw(&self, volume: VolumeId) {
         let mut state = self.state.lock();
-        state.waiting.retain(|job| job.spec.volume() != volume);
+        state.waiting.retain(|job| job.spec.volume() != Some(volume));
         state.of(volume).for_each(|job| job.is_cancelled = true);
         self.changed.notify_all();
         drop(self.changed.wait_while(state, |state| state.of(volume).next().is_some()));
@@ -198,13 +261,13 @@ impl JobsState {
             return None;
         }
         let job = self.waiting.pop_front()?;
-        let running =
-            RunningJob { spec: job.spec, progress: None, is_cancelled: false, stepped: Nanos::default() };
+        let spec = job.spec;
+        let running = RunningJob { spec, progress: None, is_cancelled: false, stepped: Nanos::default() };
         self.running.insert(job.id, running);
         Some(job)
     }
 
     fn of(&mut self, volume: VolumeId) -> impl Iterator<Item = &mut RunningJob> {
-        self.running.values_mut().filter(move |job| job.spec.volume() == volume)
+        self.running.values_mut().filter(move |job| job.spec.volume() == Some(volume))
     }
 }

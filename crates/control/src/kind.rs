@@ -26,7 +26,9 @@ pub enum State {
     Updating,
     /// Storage is under removal.
     Deleting,
+    /// The storage replaces the files with those of a snapshot. Clients wait.
+    Reverting,
 }
 
 words!(Kind: Pool = "pool", Volume = "volume", Snapshot = "snapshot", Policy = "policy", User = "user", Group = "group", Token = "token", Operation = "operation", Quota = "quota");
-words!(State: Creating = "creating", Ready = "ready", Updating = "updating", Deleting = "deleting");
+words!(State: Creating = "creating", Ready = "ready", Updating = "updating", Deleting = "deleting", Reverting = "reverting");

@@ -58,7 +58,9 @@ pub use job::JobProgress;
 pub use key_file::KeyFile;
 pub use kind::{Kind, State};
 pub use levels::{RULES_MAX, default_root};
-pub use limits::{DESCRIPTION_CHARS_MAX, JOB_THREADS, SNAPSHOTS_PER_VOLUME_MAX};
+pub use limits::{
+    DESCRIPTION_CHARS_MAX, JOB_THREADS, RESTORE_PATH_CHARS_MAX, RESTORE_PATHS_MAX, SNAPSHOTS_PER_VOLUME_MAX,
+};
 pub use name::{
     LABEL_KEY_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX, Labels, NAME_BYTES_MAX, PolicyName, PoolName,
     ShareName, SnapshotName, TokenName, VolumeName, steers_terminal,
@@ -81,5 +83,5 @@ pub use user::{
     GROUPS_OF_USER_MAX, Group, MEMBERSHIPS_MAX, NewGroup, NewUser, PASSWORD_UNITS_MAX, User, UserChange,
     WINDOWS_NAMES_MAX, account_name, password, windows_name,
 };
-pub use volume::{NewVolume, Volume, VolumeChange};
+pub use volume::{NewClone, NewVolume, Volume, VolumeChange};
 pub use warning::Warning;

@@ -6,6 +6,18 @@ pub const JOB_THREADS: usize = 2;
 pub(crate) const JOB_PAUSE_MS_MAX: u64 = 200;
 /// The time between two records of a job's progress, in milliseconds.
 pub(crate) const JOB_RECORD_MS: u64 = 1_000;
+/// The time for which a revert waits until no request and no client uses the volume any more, in milliseconds.
+pub(crate) const REVERT_WAIT_MS: u64 = 60_000;
+/// The time between two attempts of a revert, in milliseconds.
+pub(crate) const REVERT_RETRY_MS: u64 = 20;
+/// The time for which a restore waits for a client that has to return a file, in milliseconds.
+pub(crate) const RESTORE_WAIT_MS: u64 = 60_000;
+/// The time between two attempts to replace such a file, in milliseconds.
+pub(crate) const RESTORE_RETRY_MS: u64 = 50;
+/// Paths of one restore of files.
+pub const RESTORE_PATHS_MAX: usize = 10;
+/// Characters of such a path.
+pub const RESTORE_PATH_CHARS_MAX: usize = 1_024;
 /// Snapshots of a volume, where its provider sets no lower number.
 pub const SNAPSHOTS_PER_VOLUME_MAX: u32 = 255;
 /// Characters of a snapshot's description.

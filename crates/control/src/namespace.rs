@@ -24,7 +24,7 @@ pub(crate) fn export(
         let export = Export::new(volume.path(), Arc::clone(open), rules());
         export.at(volume.endpoints.clone()).shared(volume.smb.0)
     };
-    let is_there = matches!(volume.state, State::Ready | State::Updating);
+    let is_there = matches!(volume.state, State::Ready | State::Updating | State::Reverting);
     (is_there && !protocols.is_empty()).then(export)
 }
 

@@ -34,6 +34,10 @@ pub enum Verb {
     Create,
     Update,
     Delete,
+    /// Replaces the files of a volume with those of its snapshot.
+    Revert,
+    /// Restores files from a snapshot.
+    Restore,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,7 +118,7 @@ impl ChangeContext {
     }
 }
 
-words!(Verb: Create = "create", Update = "update", Delete = "delete");
+words!(Verb: Create = "create", Update = "update", Delete = "delete", Revert = "revert", Restore = "restore");
 
 impl fmt::Display for OperationId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -35,6 +35,12 @@ impl Service {
         for volume in self.smallest_first(volumes) {
             let name = volume.name.clone();
             let Some(pool) = pools.get(&volume.pool_row) else { continue };
+            if volume.state == State::Reverting {
+                // Its job opens it.
+                let closed = PoolAndVolume { pool: pool.clone(), volume };
+                self.serve_placeholder(&mut self.state(), &closed)?;
+                continue;
+            }
             if matches!(volume.state, State::Ready | State::Updating)
                 && let Err(error) =
                     self.open_existing(PoolAndVolume { pool: pool.clone(), volume: volume.clone() })
@@ -43,6 +49,7 @@ impl Service {
             }
             if volume.state != State::Ready
                 && let Err(error) = self.finish(volume)
+                && !matches!(error, Error::Changing { .. })
             {
                 let warning = Warning::Unfinished { volume: name, reason: error.to_string() };
                 self.state().startup_warnings.push(warning);
@@ -74,18 +81,26 @@ impl Service {
         Ok(())
     }
 
+    /// [`Error::Changing`] if a job does it.
     pub(crate) fn finish(&self, volume: Volume) -> Result<()> {
         let pool = self.pool(&volume.pool)?;
+        let changing = || Error::Changing { volume: volume.name.to_string(), state: volume.state };
         let verb = match volume.state {
             State::Ready => return Ok(()),
+            State::Reverting => return Err(changing()),
             State::Creating => Verb::Create,
             State::Updating => Verb::Update,
             State::Deleting => Verb::Delete,
         };
         let operation = self.resume_operation(&volume, verb)?;
+        if operation.spec.is_some() {
+            // A job, which finishes it.
+            return Err(changing());
+        }
         match verb {
             Verb::Create => self.finish_create(&pool, volume, operation).map(drop),
             Verb::Update => self.finish_update(PoolAndVolume { pool, volume }, operation, None).map(drop),
+            Verb::Revert | Verb::Restore => Ok(()),
             Verb::Delete => {
                 let removed = self.dependencies.provisioner.remove(volume.id);
                 self.finish_delete(&volume, operation, removed)?;

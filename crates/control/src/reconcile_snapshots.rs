@@ -6,7 +6,7 @@
 use crate::error::{Error, Result};
 use crate::job::JobSpec;
 use crate::kind::Kind;
-use crate::operation::{Actor, Outcome, Verb};
+use crate::operation::{Actor, Operation, Outcome, Verb};
 use crate::service::Service;
 use crate::snapshot::{Snapshot, SnapshotState, full_name};
 use crate::store::{self, operation::NewOperation};
@@ -80,12 +80,8 @@ impl Service {
                 store::snapshot::update(store, &Snapshot { state, reason, version, ..row.clone() })?;
             }
             SnapshotState::Deleting if running.as_ref().is_none_or(|one| one.spec.is_none()) => {
-                self.begin_job(
-                    store,
-                    &name,
-                    JobSpec::delete_snapshot(row.volume_id, row.view),
-                    "finishing it",
-                )?;
+                let spec = JobSpec::delete_snapshot(row.volume_id, row.view);
+                self.begin_job(store, &name, spec, "finishing it")?;
             }
             SnapshotState::Creating
             | SnapshotState::Ready
@@ -104,15 +100,21 @@ impl Service {
             return Ok(());
         }
         let spec = JobSpec::delete_snapshot(volume.id, view);
-        self.begin_job(store, name, spec, "a snapshot that the store does not know")
+        self.begin_job(store, name, spec, "a snapshot that the store does not know").map(drop)
     }
 
-    fn begin_job(&self, store: &Connection, name: &str, spec: JobSpec, detail: &str) -> Result<()> {
+    /// Begins the deletion of a snapshot on the service's own account.
+    pub(crate) fn begin_job(
+        &self,
+        store: &Connection,
+        name: &str,
+        spec: JobSpec,
+        detail: &str,
+    ) -> Result<Operation> {
         let actor = Actor::new("plimsoll");
         let (verb, kind) = (Verb::Delete, Kind::Snapshot);
         let begun = NewOperation { actor: &actor, verb, kind, name, detail, spec: Some(spec) };
-        store::operation::begin(store, &begun, self.now_ms())?;
-        Ok(())
+        Ok(store::operation::begin(store, &begun, self.now_ms())?)
     }
 
     /// Has the unfinished jobs of earlier runs go on.

@@ -3,6 +3,7 @@
 use crate::difference::Difference;
 use crate::name::{SnapshotName, VolumeName};
 use crate::words::words;
+use envelope::Bytes;
 use vfs::{SnapshotDirectory, Time, ViewId, VolumeId};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +20,8 @@ pub struct Snapshot {
     pub reason: String,
     /// Nobody can delete it before this time, in milliseconds since 1970.
     pub locked_until_ms: Option<u64>,
+    /// The size of the volume at its time; 0 if that is not known.
+    pub volume_size: Bytes,
     /// Grows with every change, for `ETag` and `If-Match`.
     pub version: u64,
     /// In milliseconds since 1970: whole seconds, and different from those of the volume's other snapshots.

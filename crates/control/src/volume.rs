@@ -2,12 +2,12 @@
 
 use crate::difference::{Difference, listed, option, variant};
 use crate::kind::State;
-use crate::name::{Labels, PolicyName, PoolName, ShareName, VolumeName};
+use crate::name::{Labels, PolicyName, PoolName, ShareName, SnapshotName, VolumeName};
 use crate::property_texts as texts;
 use crate::protocol::Protocols;
 use crate::rule::{Access, ExportRule};
 use crate::smb::SmbSettings;
-use crate::snapshot::directory_word;
+use crate::snapshot::{directory_word, full_name};
 use envelope::{Bytes, Level, VolumeSettings};
 use std::net::IpAddr;
 use vfs::{Durability, Root, SecurityStyle, SnapshotDirectory, VolumeId};
@@ -43,6 +43,8 @@ pub struct Volume {
     pub policy: Option<PolicyName>,
     /// The time of the last change of `policy`, in milliseconds since 1970.
     pub(crate) policy_since_ms: u64,
+    /// The snapshot that it was made from, with the names of then, as in `v1/s1`.
+    pub clone_of: Option<String>,
     /// The first rule that matches decides.
     pub rules: Vec<ExportRule>,
     pub endpoints: Vec<IpAddr>,
@@ -82,6 +84,21 @@ pub struct NewVolume {
     /// The provider's default policy by default.
     pub rules: Option<Vec<ExportRule>>,
     pub endpoints: Option<Vec<IpAddr>>,
+    pub labels: Labels,
+}
+
+/// A volume to make from a snapshot. It has the other properties of the snapshot's volume, but no policy.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewClone {
+    pub source: VolumeName,
+    pub snapshot: SnapshotName,
+    pub name: VolumeName,
+    /// The pool of the source by default.
+    pub pool: Option<PoolName>,
+    /// The greater of the source's sizes now and then by default. It cannot be less than that of then.
+    pub size: Option<Bytes>,
+    /// The volume's name by default.
+    pub share: Option<ShareName>,
     pub labels: Labels,
 }
 
@@ -173,6 +190,27 @@ impl NewVolume {
             ),
             Difference::if_set("rules", &volume.rules, self.rules.as_ref(), rules),
             Difference::if_set("endpoints", &volume.endpoints, self.endpoints.as_ref(), endpoints),
+            Difference::of("labels", &volume.labels, &self.labels, texts::labels),
+        ];
+        differing.into_iter().flatten().collect()
+    }
+}
+
+impl NewClone {
+    /// A clone with its required properties alone.
+    pub fn new(source: VolumeName, snapshot: SnapshotName, name: VolumeName) -> Self {
+        Self { source, snapshot, name, pool: None, size: None, share: None, labels: Labels::new() }
+    }
+
+    /// Properties that differ from `volume`. Omitted properties are not compared.
+    pub(crate) fn differs_from(&self, volume: &Volume) -> Vec<Difference> {
+        let from = Some(full_name(&self.source, &self.snapshot));
+        let size = |size: &Bytes| size.for_people().to_string();
+        let differing = [
+            Difference::of("clone of", &volume.clone_of, &from, |from| option(from.as_ref())),
+            Difference::if_set("pool", &volume.pool, self.pool.as_ref(), ToString::to_string),
+            Difference::if_set("size", &volume.size, self.size.as_ref(), size),
+            Difference::if_set("share", &volume.share, self.share.as_ref(), ToString::to_string),
             Difference::of("labels", &volume.labels, &self.labels, texts::labels),
         ];
         differing.into_iter().flatten().collect()

@@ -1,10 +1,10 @@
 //! Snapshots, and long operations.
 
 use super::{ChangeOptions, Client, Created, Result, Tagged, path, to_json};
-use crate::MERGE_PATCH;
 use crate::client::transport::Request;
-use crate::model::{NewSnapshot, Operation, Snapshot, SnapshotPatch};
+use crate::model::{NewClone, NewSnapshot, Operation, Restore, Snapshot, SnapshotPatch};
 use crate::path::encoded;
+use crate::{JSON, MERGE_PATCH};
 
 impl Client {
     /// All snapshots of a volume, by name.
@@ -37,6 +37,29 @@ impl Client {
     /// Starts the deletion of a snapshot.
     pub fn delete_snapshot(&self, options: &ChangeOptions, volume: &str, name: &str) -> Result<Operation> {
         self.value(&options.apply(Request::delete(one(volume, name))))
+    }
+
+    /// Starts the revert of a volume to a snapshot.
+    pub fn revert(&self, options: &ChangeOptions, volume: &str, name: &str) -> Result<Operation> {
+        self.value(&options.apply(Request::post(one(volume, name) + "/revert")))
+    }
+
+    /// Starts to make a volume from a snapshot.
+    pub fn clone_volume(
+        &self,
+        options: &ChangeOptions,
+        volume: &str,
+        name: &str,
+        new: &NewClone,
+    ) -> Result<Operation> {
+        let request = options.apply(Request::post(one(volume, name) + "/clone"));
+        self.value(&request.body(JSON, &to_json(new)?))
+    }
+
+    /// Starts to restore files of a snapshot.
+    pub fn restore_files(&self, volume: &str, name: &str, files: &Restore) -> Result<Operation> {
+        let request = Request::post(one(volume, name) + "/restore");
+        self.value(&request.body(JSON, &to_json(files)?))
     }
 
     /// Asks a long operation to end early.

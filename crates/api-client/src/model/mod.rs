@@ -4,6 +4,7 @@
 //! know every property or are refused; replies may get further ones.
 
 mod client;
+mod from_snapshot;
 mod level;
 mod limits;
 mod nfs;
@@ -29,6 +30,7 @@ mod words;
 
 pub use crate::bounds::*;
 pub use client::{ConnectedClient, Nfs4Client, ReachedEndpoint, UsedVolume};
+pub use from_snapshot::{NewClone, Restore};
 pub use level::{Level, LevelLimits, LevelQuery, Range, Settable};
 pub use limits::{Ceilings, Limits, Origin};
 pub use nfs::{MountTarget, MountTargets, Nfs, V3Locks};

@@ -56,6 +56,9 @@ pub struct Snapshot {
     /// The end of its lock. Nobody can delete it before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub locked_until: Option<Timestamp>,
+    /// The size of the volume at that time, if it was recorded. A revert restores it, unless the volume is larger now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub volume_size_bytes: Option<u64>,
     /// Bytes that its deletion alone would free, if the storage knows them. Lists do not have them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub own_bytes: Option<u64>,

@@ -46,6 +46,8 @@ words! {
         Updating = "updating",
         /// The service removes its storage.
         Deleting = "deleting",
+        /// The service replaces its files with those of a snapshot. Clients wait.
+        Reverting = "reverting",
     }
 }
 
@@ -84,6 +86,9 @@ pub struct Volume {
     /// The policy that makes its snapshots.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,
+    /// The snapshot that it was made from, with the names of then, as in `v1/before-upgrade`. It depends on neither.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clone_of: Option<String>,
     /// Export rules; the first rule that matches decides.
     pub rules: Vec<Rule>,
     /// Addresses that serve it in addition to the service's own address.

@@ -17,6 +17,7 @@ impl ToBody for control::Snapshot {
             reason: Some(self.reason.clone()).filter(|reason| !reason.is_empty()),
             created: Timestamp::from_ms(self.created_ms),
             locked_until: self.locked_until_ms.map(Timestamp::from_ms),
+            volume_size_bytes: Some(self.volume_size.0).filter(|&size| size > 0),
             own_bytes: None,
             version: version_text(self.version, self.created_ms),
         }

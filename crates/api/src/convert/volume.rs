@@ -31,6 +31,7 @@ impl ToBody for control::Volume {
             security_style: self.security_style.to_body(),
             snapshot_directory: self.snapshot_directory.to_body(),
             policy: self.policy.as_ref().map(ToString::to_string),
+            clone_of: self.clone_of.clone(),
             rules: self.rules.iter().map(ToBody::to_body).collect(),
             endpoints: self.endpoints.iter().map(ToString::to_string).collect(),
             labels: self.labels.clone(),

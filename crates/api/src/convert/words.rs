@@ -39,7 +39,7 @@ mirrors! {
     SnapshotDirectory for vfs::SnapshotDirectory { Hidden, Reachable, Listed }
     SnapshotKind for control::SnapshotKind { Manual, Hourly, Daily, Weekly, Monthly, Replication }
     SnapshotState for control::SnapshotState { Creating, Ready, Deleting, Error }
-    State for control::State { Creating, Ready, Updating, Deleting }
+    State for control::State { Creating, Ready, Updating, Deleting, Reverting }
     WeekDay for control::WeekDay { Monday, Tuesday, Wednesday, Thursday, Friday, Saturday, Sunday }
     Role for control::Role { Read, Operate, Admin }
 }

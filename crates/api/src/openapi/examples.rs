@@ -29,6 +29,8 @@ pub(super) fn request(operation: &str) -> Option<Value> {
         "changePolicy" => json!({ "daily": { "keep": 14, "hour": 1 }, "weekly": null }),
         "createSnapshot" => json!({ "name": "before-upgrade", "description": "Version 4 is next." }),
         "changeSnapshot" => json!({ "locked_until": "2099-01-31T00:00:00Z" }),
+        "cloneVolume" => json!({ "name": "tools-test" }),
+        "restoreFiles" => json!({ "paths": ["reports/2026.ods"], "to": "restored" }),
         "setQuota" => json!({ "limit_bytes": 53_687_091_200_u64, "limit_files": 100_000 }),
         "replaceRules" => json!({ "rules": [
             { "clients": ["10.1.0.0/16"], "access": "read-write" },

@@ -1,6 +1,7 @@
 //! The operations of the native interface, by family.
 
 mod client;
+mod from_snapshot;
 mod group;
 mod level;
 mod operation;
@@ -23,6 +24,7 @@ pub(crate) fn all() -> Vec<Endpoint> {
         pool::endpoints(),
         volume::endpoints(),
         snapshot::endpoints(),
+        from_snapshot::endpoints(),
         policy::endpoints(),
         rule::endpoints(),
         quota::endpoints(),

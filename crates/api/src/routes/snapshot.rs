@@ -107,7 +107,7 @@ fn delete(call: &Call, _: NoQuery, _: NoBody) -> Result<Started> {
 }
 
 /// The names in the path.
-fn names(call: &Call) -> Result<(VolumeName, SnapshotName)> {
+pub(super) fn names(call: &Call) -> Result<(VolumeName, SnapshotName)> {
     let volume: VolumeName = call.name(Kind::Volume)?;
     let text = call.part("snapshot");
     let no_such = |_| Error::NotFound { kind: Kind::Snapshot, name: format!("{volume}/{text}") };

@@ -2,6 +2,7 @@
 
 mod changes;
 mod description;
+mod from_snapshot;
 mod listing;
 mod messages;
 mod metrics;

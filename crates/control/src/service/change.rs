@@ -77,7 +77,11 @@ impl Service {
         Ok(ChangeResult { value: after.volume, operation })
     }
 
-    fn changed(&self, before: &PoolAndVolume, change: &VolumeChange) -> Result<(PoolAndVolume, Vec<String>)> {
+    pub(super) fn changed(
+        &self,
+        before: &PoolAndVolume,
+        change: &VolumeChange,
+    ) -> Result<(PoolAndVolume, Vec<String>)> {
         let (mut volume, changes) = before.volume.changed(change);
         let mut pool = match &change.pool {
             Some(name) => self.find_pool(name)?,
@@ -90,7 +94,7 @@ impl Service {
         Ok((PoolAndVolume { pool, volume }, changes))
     }
 
-    fn check_change(
+    pub(super) fn check_change(
         &self,
         state: &ServiceState,
         before: &PoolAndVolume,
@@ -175,7 +179,7 @@ impl Service {
 }
 
 impl PoolAndVolume {
-    fn write(&self, store: &Connection) -> Result<()> {
+    pub(super) fn write(&self, store: &Connection) -> Result<()> {
         store::pool::update(store, &self.pool)?;
         store::volume::update(store, &self.volume)?;
         check_addresses(store)

@@ -8,15 +8,19 @@ use crate::job::{Cancelled, Job, JobSpec};
 use crate::kind::Kind;
 use crate::limits::{JOB_RECORD_MS, JOB_THREADS};
 use crate::name::VolumeName;
+use crate::object_locks::Locked;
 use crate::operation::{Operation, OperationId, Outcome};
 use crate::snapshot::{Snapshot, SnapshotState};
 use crate::store;
+use crate::warning::Warning;
+use envelope::Bytes;
+use rusqlite::Connection;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use vfs::{Progress, ViewId, VolumeId, panics};
 
 /// The end of a job's run.
-enum JobEnd {
+pub(super) enum JobEnd {
     Succeeded,
     Cancelled,
     /// The service stops; the next start goes on with it.
@@ -71,13 +75,41 @@ impl Service {
     fn run_job(&self, job: Job) {
         let _ended = EndGuard(self, job.id);
         let end = self.work(job);
-        // If the store refuses, the job is still running there, and the next start goes on with it.
-        _ = self.end_job(job, end);
+        // If the store refuses, or the storage does not open, the job is still running there, and the next start goes on
+        // with it.
+        let ended = self.lock_job(job.spec).and_then(|_locked| self.end_job(job, end));
+        if let (Err(error), Ok(Some(volume))) = (ended, self.volume_of(job.spec)) {
+            let warning = Warning::Unfinished { volume, reason: error.to_string() };
+            self.state().startup_warnings.push(warning);
+        }
     }
 
     fn work(&self, Job { id, spec }: Job) -> JobEnd {
-        let JobSpec::DeleteSnapshot { volume, view } = spec;
-        self.delete_in_storage(id, VolumeId(volume), ViewId(view))
+        match spec {
+            JobSpec::DeleteSnapshot { volume, view } => {
+                self.delete_in_storage(id, VolumeId(volume), ViewId(view))
+            }
+            JobSpec::Revert { volume, view, .. } => {
+                self.revert_in_storage(id, VolumeId(volume), ViewId(view))
+            }
+            JobSpec::Clone { volume, source, view } => {
+                self.clone_in_storage(id, VolumeId(volume), VolumeId(source), ViewId(view))
+            }
+            JobSpec::RestoreFiles { volume, view } => {
+                self.restore_in_volume(id, VolumeId(volume), ViewId(view))
+            }
+        }
+    }
+
+    /// Locks the volume of a job whose end changes more of it than its snapshots.
+    fn lock_job(&self, spec: JobSpec) -> Result<Option<Locked<'_>>> {
+        match spec {
+            JobSpec::Revert { .. } | JobSpec::Clone { .. } => {
+                let volume = self.volume_of(spec)?;
+                volume.map(|volume| self.lock_volume(&volume, None)).transpose()
+            }
+            JobSpec::DeleteSnapshot { .. } | JobSpec::RestoreFiles { .. } => Ok(None),
+        }
     }
 
     fn delete_in_storage(&self, id: OperationId, volume: VolumeId, view: ViewId) -> JobEnd {
@@ -108,7 +140,7 @@ impl Service {
     }
 
     /// Stores the progress of a job, if it has not just been stored.
-    fn record_progress(&self, id: OperationId, recorded_ms: &mut u64) -> Result<()> {
+    pub(super) fn record_progress(&self, id: OperationId, recorded_ms: &mut u64) -> Result<()> {
         let now = self.now_ms();
         let Some(progress) = self.jobs.progress(id) else { return Ok(()) };
         if now.abs_diff(*recorded_ms) < JOB_RECORD_MS {
@@ -119,55 +151,86 @@ impl Service {
     }
 
     fn end_job(&self, Job { id, spec }: Job, end: JobEnd) -> Result<()> {
-        let JobSpec::DeleteSnapshot { volume, view } = spec;
-        let (volume, view) = (VolumeId(volume), ViewId(view));
         let outcome = match end {
             JobEnd::Stopped => return Ok(()),
             JobEnd::Succeeded => Outcome::Succeeded,
             JobEnd::Cancelled => Outcome::Cancelled,
             JobEnd::Failed(reason) => Outcome::Failed(reason),
         };
-        let progress = self.jobs.progress(id);
+        match spec {
+            JobSpec::DeleteSnapshot { volume, view } => {
+                self.end_deletion(id, (VolumeId(volume), ViewId(view)), &outcome)
+            }
+            JobSpec::Revert { volume, view, size_before } => {
+                self.end_revert(id, (VolumeId(volume), ViewId(view)), Bytes(size_before), &outcome)
+            }
+            JobSpec::Clone { volume, .. } => self.end_clone(id, VolumeId(volume), &outcome),
+            JobSpec::RestoreFiles { .. } => {
+                self.change(|store| self.end_operation(store, id, &outcome).map(drop))
+            }
+        }
+    }
+
+    fn end_deletion(&self, id: OperationId, of: (VolumeId, ViewId), outcome: &Outcome) -> Result<()> {
+        let (volume, view) = of;
         self.change(|store| {
-            // The removal of its volume has ended it already.
-            let Some(operation) = store::operation::find(store, id)? else { return Ok(()) };
-            if operation.outcome != Outcome::Running {
+            if !self.end_operation(store, id, outcome)? {
                 return Ok(());
             }
-            match (&outcome, store::snapshot::find_view(store, volume, view)?) {
+            match (outcome, store::snapshot::find_view(store, volume, view)?) {
                 (Outcome::Succeeded, _) => store::snapshot::delete(store, volume, view)?,
                 (Outcome::Failed(reason), Some(snapshot)) => {
                     store::snapshot::update(store, &Snapshot { reason: reason.clone(), ..snapshot })?;
                 }
                 _ => {}
             }
-            progress.map_or(Ok(()), |progress| store::operation::record(store, id, progress))?;
-            store::operation::end(store, operation, outcome, self.now_ms())?;
             Ok(())
         })
     }
 
+    /// Ends the operation of a job. False if it has ended: the removal of its volume did that.
+    pub(super) fn end_operation(
+        &self,
+        store: &Connection,
+        id: OperationId,
+        outcome: &Outcome,
+    ) -> Result<bool> {
+        let found = store::operation::find(store, id)?;
+        let Some(operation) = found.filter(|one| one.outcome == Outcome::Running) else { return Ok(false) };
+        let progress = self.jobs.progress(id);
+        progress.map_or(Ok(()), |progress| store::operation::record(store, id, progress))?;
+        store::operation::end(store, operation, outcome.clone(), self.now_ms())?;
+        Ok(true)
+    }
+
     /// Ends a job at its next step. The deletion of a snapshot that has not begun is undone. One that has begun stays where
-    /// it is: a new deletion or the next start goes on with it.
+    /// it is: a new deletion or the next start goes on with it. Other jobs leave things as they were before them; files
+    /// that were restored already stay.
     pub fn cancel_operation(&self, id: OperationId) -> Result<Operation> {
         let found = self.operation(id)?;
         let refused = || Error::NotRunning { operation: id.0 };
         let spec = found.spec.filter(|_| found.outcome == Outcome::Running).ok_or_else(refused)?;
-        let volume = self.volume_name(spec.volume())?;
-        let _locked = volume.as_ref().map(|volume| self.lock_snapshots(volume));
+        let volume = self.volume_of(spec)?;
+        let _locked = volume.as_ref().map(|volume| self.lock_volume(volume, None)).transpose()?;
         match self.jobs.cancel(id) {
             Cancelled::Running => {
                 self.change(|store| Ok(store::operation::cancel(store, id)?))?;
             }
-            Cancelled::Waiting => self.withdraw_deletion(id, spec)?,
+            Cancelled::Waiting => match spec {
+                JobSpec::DeleteSnapshot { volume, view } => {
+                    self.withdraw_deletion(id, VolumeId(volume), ViewId(view))?;
+                }
+                spec => {
+                    self.change(|store| Ok(store::operation::cancel(store, id)?))?;
+                    self.end_job(Job { id, spec }, JobEnd::Cancelled)?;
+                }
+            },
             Cancelled::Gone => return Err(refused()),
         }
         self.operation(id)
     }
 
-    fn withdraw_deletion(&self, id: OperationId, spec: JobSpec) -> Result<()> {
-        let JobSpec::DeleteSnapshot { volume, view } = spec;
-        let (volume, view) = (VolumeId(volume), ViewId(view));
+    fn withdraw_deletion(&self, id: OperationId, volume: VolumeId, view: ViewId) -> Result<()> {
         self.change(|store| {
             store::operation::cancel(store, id)?;
             let Some(operation) = store::operation::find(store, id)? else { return Ok(()) };
@@ -190,11 +253,7 @@ impl Service {
     }
 
     /// Ends the unfinished operations on the snapshots of a volume that is gone.
-    pub(super) fn end_snapshot_operations(
-        &self,
-        store: &rusqlite::Connection,
-        volume: VolumeId,
-    ) -> Result<()> {
+    pub(super) fn end_snapshot_operations(&self, store: &Connection, volume: VolumeId) -> Result<()> {
         for snapshot in store::snapshot::of_volume(store, volume)? {
             if let Some(running) = store::operation::running(store, Kind::Snapshot, &snapshot.full_name())? {
                 store::operation::end(store, running, Outcome::Cancelled, self.now_ms())?;
@@ -203,12 +262,34 @@ impl Service {
         Ok(())
     }
 
-    fn served_by_id(&self, id: VolumeId) -> Option<Arc<vfs::Volume>> {
+    /// The first unfinished job that is this.
+    pub(super) fn find_job(&self, is_it: impl Fn(JobSpec) -> bool) -> Result<Option<Job>> {
+        let jobs = self.read(|store| Ok(store::operation::jobs(store)?))?;
+        Ok(jobs.into_iter().find(|job| is_it(job.spec)))
+    }
+
+    /// Refuses a change of `thing` while there is a job that is this.
+    pub(super) fn check_no_job(
+        &self,
+        thing: (Kind, &str),
+        is_in_the_way: impl Fn(JobSpec) -> bool,
+    ) -> Result<()> {
+        let (kind, name) = thing;
+        match self.find_job(is_in_the_way)? {
+            None => Ok(()),
+            Some(Job { id, spec }) => {
+                Err(Error::UsedByJob { kind, name: name.to_owned(), operation: id.0, doing: spec.doing() })
+            }
+        }
+    }
+
+    pub(super) fn served_by_id(&self, id: VolumeId) -> Option<Arc<vfs::Volume>> {
         let state = self.state();
         state.open.values().find(|open| open.row.id == id).map(|open| Arc::clone(&open.served))
     }
 
-    fn volume_name(&self, id: VolumeId) -> Result<Option<VolumeName>> {
+    fn volume_of(&self, spec: JobSpec) -> Result<Option<VolumeName>> {
+        let Some(id) = spec.volume() else { return Ok(None) };
         Ok(self.read(|store| Ok(store::volume::find_id(store, id)?))?.map(|volume| volume.name))
     }
 }

@@ -1,5 +1,5 @@
 //! The one door to what is served. Sibling files are its families: [`pool`], [`volume`] and its [`change`],
-//! [`snapshot`], [`policy`], [`quota`], [`user`] and [`group`] with what they share ([`account`]), [`token`], [`job`].
+//! [`snapshot`] with [`revert`], [`clone`](self::clone) and [`restore`], [`policy`], [`quota`], [`user`] and [`group`] with what they share ([`account`]), [`token`], [`job`].
 //!
 //! Locks, in the order of their acquisition:
 //!
@@ -19,11 +19,14 @@
 
 mod account;
 mod change;
+mod clone;
 mod group;
 mod job;
 mod policy;
 mod pool;
 mod quota;
+mod restore;
+mod revert;
 mod snapshot;
 mod token;
 mod user;

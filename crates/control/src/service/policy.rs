@@ -203,7 +203,7 @@ impl Service {
             }
             match self.delete_snapshot(context, &volume.name, &snapshot.name) {
                 Ok(_) => excess -= 1,
-                Err(Error::Locked { .. } | Error::NotFound { .. }) => {}
+                Err(Error::Locked { .. } | Error::UsedByJob { .. } | Error::NotFound { .. }) => {}
                 Err(error) => return Err(error),
             }
         }

@@ -1,5 +1,6 @@
 //! Quotas of users and groups. The storage keeps the rules, so that they bind without this service too; this is their one door.
 
+use super::snapshot::check_settled;
 use super::{Service, UNCHANGED};
 use crate::error::{Error, Result};
 use crate::kind::Kind;
@@ -87,6 +88,7 @@ impl Service {
     /// The volume, open, on storage with quotas.
     fn with_quotas(&self, name: &VolumeName) -> Result<(Volume, Arc<vfs::Volume>)> {
         let volume = self.find_volume(name)?;
+        check_settled(&volume)?;
         let is_closed = || Error::storage(format!("open the volume {name}"))(FsError::Io);
         let served = self.served(name).ok_or_else(is_closed)?;
         if served.quotas().is_none() {

@@ -136,6 +136,7 @@ impl Service {
             state: SnapshotState::Creating,
             reason: String::new(),
             locked_until_ms: new.locked_until_ms,
+            volume_size: volume.size,
             version: 1,
             created_ms,
             changed_ms: now,
@@ -165,6 +166,7 @@ impl Service {
     ) -> Result<ChangeResult<Snapshot>> {
         change.description.as_deref().map_or(Ok(()), check_description)?;
         let _locked = self.lock_snapshots(volume);
+        check_settled(&self.find_volume(volume)?)?;
         let before = self.snapshot(volume, name)?;
         let full_name = before.full_name();
         let thing = (Kind::Snapshot, full_name.as_str());
@@ -208,6 +210,7 @@ impl Service {
             return self.operation(running.id);
         }
         self.check_unlocked(&before)?;
+        self.check_no_job((Kind::Snapshot, &full_name), |spec| spec.pinned() == Some((of.id, before.view)))?;
         let served = self.served_for_snapshots(&of)?;
         let (version, changed_ms) = (before.version + 1, self.now_ms());
         let state = SnapshotState::Deleting;
@@ -276,10 +279,8 @@ impl Service {
         Ok(())
     }
 
-    fn served_for_snapshots(&self, volume: &Volume) -> Result<Arc<vfs::Volume>> {
-        if volume.state == State::Deleting {
-            return Err(Error::Changing { volume: volume.name.to_string(), state: volume.state });
-        }
+    pub(super) fn served_for_snapshots(&self, volume: &Volume) -> Result<Arc<vfs::Volume>> {
+        check_settled(volume)?;
         let closed = || Error::storage(format!("open the volume {}", volume.name))(FsError::Io);
         self.served(&volume.name).ok_or_else(closed)
     }
@@ -297,7 +298,7 @@ impl Service {
         self.change(|store| Ok(lock_clock::advance(store, self.lock_now_ms())?))
     }
 
-    fn check_unlocked(&self, snapshot: &Snapshot) -> Result<()> {
+    pub(super) fn check_unlocked(&self, snapshot: &Snapshot) -> Result<()> {
         if !snapshot.is_locked(self.lock_now_ms()) {
             return Ok(());
         }
@@ -364,7 +365,15 @@ pub(super) fn storage<'v>(served: &'v vfs::Volume, volume: &VolumeName) -> Resul
     served.snapshot_storage().ok_or_else(|| Error::NoSnapshots { volume: volume.to_string() })
 }
 
-fn check_ready(snapshot: &Snapshot) -> Result<()> {
+/// Refuses a volume whose storage is being made, replaced or removed.
+pub(super) fn check_settled(volume: &Volume) -> Result<()> {
+    match volume.state {
+        State::Ready | State::Updating => Ok(()),
+        state => Err(Error::Changing { volume: volume.name.to_string(), state }),
+    }
+}
+
+pub(super) fn check_ready(snapshot: &Snapshot) -> Result<()> {
     match snapshot.state {
         SnapshotState::Ready => Ok(()),
         state => Err(Error::SnapshotState { snapshot: snapshot.full_name(), state: state.as_str() }),

@@ -52,7 +52,7 @@ impl Service {
         self.finish_create(&pool, volume, operation)
     }
 
-    fn planned(&self, pool: &Pool, new: &NewVolume) -> Result<Volume> {
+    pub(super) fn planned(&self, pool: &Pool, new: &NewVolume) -> Result<Volume> {
         let now = self.now_ms();
         let volume = Volume {
             id: self.new_id()?,
@@ -75,6 +75,7 @@ impl Service {
             snapshot_directory: new.snapshot_directory.unwrap_or_default(),
             policy: None,
             policy_since_ms: 0,
+            clone_of: None,
             rules: new.rules.clone().unwrap_or_else(|| levels::default_rules(pool.level)),
             endpoints: new.endpoints.clone().unwrap_or_default(),
             labels: new.labels.clone(),
@@ -155,12 +156,21 @@ impl Service {
         let served = match made.and_then(|()| self.open_storage(&volume, gate, Grace::default())) {
             Ok(served) => served,
             Err(error) => {
-                self.state().meters.forget(volume.id);
                 let error = Error::storage(format!("create the volume {}", volume.name))(error);
-                self.undo_create(volume, operation, &error)?;
+                self.undo_create(volume, operation, Outcome::Failed(error.to_string()))?;
                 return Err(error);
             }
         };
+        self.serve_created(volume, served, operation)
+    }
+
+    /// Records a volume whose storage has been made as ready, and serves it.
+    pub(super) fn serve_created(
+        &self,
+        volume: Volume,
+        served: Arc<vfs::Volume>,
+        operation: Operation,
+    ) -> Result<ChangeResult<Volume>> {
         let volume = Volume { state: State::Ready, ..volume };
         let operation = self.change(|store| {
             store::volume::update(store, &volume)?;
@@ -173,11 +183,12 @@ impl Service {
         Ok(ChangeResult { value: volume, operation })
     }
 
-    fn undo_create(&self, volume: Volume, operation: Operation, error: &Error) -> Result<()> {
+    pub(super) fn undo_create(&self, volume: Volume, operation: Operation, outcome: Outcome) -> Result<()> {
+        self.state().meters.forget(volume.id);
         let volume = Volume { state: State::Deleting, ..volume };
         self.change(|store| {
             store::volume::update(store, &volume)?;
-            Ok(store::operation::end(store, operation, Outcome::Failed(error.to_string()), self.now_ms())?)
+            Ok(store::operation::end(store, operation, outcome, self.now_ms())?)
         })?;
         // If this fails too, the volume stays in the state of a removal; a request or the next start repeats it.
         if self.dependencies.provisioner.remove(volume.id).is_ok() {
@@ -214,6 +225,9 @@ impl Service {
         }
         let volume = self.find_volume(name)?;
         check_version(context, Kind::Volume, name.as_str(), volume.version)?;
+        self.check_no_job((Kind::Volume, name.as_str()), |spec| {
+            spec.volume() != Some(volume.id) && spec.pinned().is_some_and(|(pinned, _)| pinned == volume.id)
+        })?;
         if found.state != State::Deleting {
             self.check_no_snapshots(volume.id, context.force)?;
         }

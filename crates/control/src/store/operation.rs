@@ -17,11 +17,11 @@ pub(crate) struct NewOperation<'a> {
 }
 
 /// Records the start of an operation and deletes the oldest beyond the limit.
-/// An object has one running operation: an earlier unfinished one was abandoned.
+/// An object has one running operation besides jobs: an earlier unfinished one was abandoned.
 pub(crate) fn begin(connection: &Connection, begun: &NewOperation<'_>, now_ms: u64) -> Result<Operation> {
     connection.execute(
         "UPDATE operation SET outcome = 'failed', reason = 'given up', ended_ms = ?3
-         WHERE kind = ?1 AND name = ?2 AND outcome = 'running'",
+         WHERE kind = ?1 AND name = ?2 AND outcome = 'running' AND spec IS NULL",
         params![begun.kind.as_str(), begun.name, now_ms],
     )?;
     connection.execute(

@@ -4,6 +4,7 @@ use super::volume::row_of;
 use super::word;
 use crate::name::{SnapshotName, VolumeName};
 use crate::snapshot::{Snapshot, SnapshotKind, SnapshotState};
+use envelope::Bytes;
 use rusqlite::{Connection, OptionalExtension, Result, Row, named_params, params};
 use vfs::{ViewId, VolumeId};
 
@@ -33,14 +34,15 @@ pub(crate) fn skip_numbers(connection: &Connection, volume: VolumeId, view: View
 
 pub(crate) fn insert(connection: &Connection, snapshot: &Snapshot) -> Result<()> {
     connection.execute(
-        "INSERT INTO snapshot (volume, view, name, kind, created_ms, description, state, reason, version, changed_ms)
-         VALUES (?1, ?2, ?3, ?4, ?5, '', '', '', 0, 0)",
+        "INSERT INTO snapshot (volume, view, name, kind, created_ms, volume_size, description, state, reason, version, changed_ms)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, '', '', '', 0, 0)",
         params![
             row_of(snapshot.volume_id),
             snapshot.view.0,
             snapshot.name.as_str(),
             snapshot.kind.as_str(),
-            snapshot.created_ms
+            snapshot.created_ms,
+            snapshot.volume_size.0
         ],
     )?;
     update(connection, snapshot)
@@ -119,6 +121,7 @@ fn read(row: &Row<'_>) -> Result<Snapshot> {
         state: word(row, "state", SnapshotState::of)?,
         reason: row.get("reason")?,
         locked_until_ms: row.get("locked_until_ms")?,
+        volume_size: Bytes(row.get("volume_size")?),
         version: row.get("version")?,
         created_ms: row.get("created_ms")?,
         changed_ms: row.get("changed_ms")?,

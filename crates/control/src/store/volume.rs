@@ -21,15 +21,16 @@ pub(crate) fn row_of(id: VolumeId) -> i64 {
 pub(crate) fn insert(connection: &Connection, volume: &Volume) -> Result<()> {
     connection.execute(
         "INSERT INTO volume (id, name, durability, security_style, created_ms, pool, share, level, size, size_lowest, settings,
-             protocols, smb, root_mode, root_uid, root_gid, root_due, state, version, changed_ms)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, '', NULL, 0, 0, '', '', '', 0, 0, 0, 0, '', 0, 0)",
+             protocols, smb, root_mode, root_uid, root_gid, root_due, clone_of, state, version, changed_ms)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, '', NULL, 0, 0, '', '', '', 0, 0, 0, 0, ?7, '', 0, 0)",
         params![
             row_of(volume.id),
             volume.name.as_str(),
             durability_word(volume.durability),
             style_word(volume.security_style),
             volume.created_ms,
-            volume.pool_row
+            volume.pool_row,
+            volume.clone_of
         ],
     )?;
     update(connection, volume)
@@ -170,6 +171,7 @@ fn read(row: &Row<'_>) -> Result<Volume> {
         snapshot_directory: word(row, "snapshot_directory", directory_of)?,
         policy: row.get::<_, Option<String>>("policy_name")?.map(PolicyName::stored),
         policy_since_ms: row.get("policy_since_ms")?,
+        clone_of: row.get("clone_of")?,
         rules: Vec::new(),
         endpoints: Vec::new(),
         labels: Default::default(),

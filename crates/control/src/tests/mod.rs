@@ -1,6 +1,7 @@
 //! The service over volumes in memory: what it makes, what it refuses, and what is left when it ends at any step.
 
 mod change;
+mod clones;
 mod concurrency;
 mod crash;
 mod endpoints;
@@ -9,6 +10,8 @@ mod growth;
 mod policies;
 mod pool;
 mod quotas;
+mod restores;
+mod revert;
 mod rig;
 mod rules;
 mod snapshot_crash;

@@ -35,7 +35,7 @@ pub(super) struct Rig {
     pub(super) slow: Arc<Slow>,
     /// Removals of storage wait while it is locked.
     pub(super) removals: Arc<Mutex<()>>,
-    /// Snapshots are made, and steps of deletions taken, while it is not locked.
+    /// Snapshots are made, reverted to and cloned, and steps of deletions taken, while it is not locked.
     pub(super) snapshots: Arc<Mutex<()>>,
     /// Whether the storage has no snapshots.
     pub(super) lacks_snapshots: Arc<AtomicBool>,
@@ -225,6 +225,23 @@ impl Provisioner for FusedProvisioner {
     fn remove(&self, id: VolumeId) -> FsResult<()> {
         drop(self.removals.lock());
         self.change(|disk| disk.remove(id))
+    }
+
+    fn revert(&self, id: VolumeId, view: ViewId) -> FsResult<()> {
+        drop(self.snapshots.gate.lock());
+        self.change(|disk| disk.revert(id, view))
+    }
+
+    fn clone_volume(
+        &self,
+        source: VolumeId,
+        view: ViewId,
+        id: VolumeId,
+        root: &Root,
+        capacity: Capacity,
+    ) -> FsResult<()> {
+        drop(self.snapshots.gate.lock());
+        self.change(|disk| disk.clone_volume(source, view, id, root, capacity))
     }
 
     fn list(&self) -> FsResult<Vec<VolumeId>> {
@@ -425,6 +442,22 @@ impl Rig {
         let new_inode = vfs::NewInode { mode: 0o644, uid: 0, gid: 0, times: None, size: 0 };
         let made = root.create_unchecked(Name::new(b"data").unwrap(), &new_inode).unwrap();
         made.found.node.write(0, &vec![7; bytes], vfs::backend::KEEP_SET_ID).unwrap();
+    }
+
+    /// The names of the files in the root of a volume.
+    pub(super) fn files(&self, id: VolumeId) -> Vec<String> {
+        let mut names = Vec::new();
+        self.disk
+            .open(id)
+            .unwrap()
+            .root()
+            .read_dir(0, false, &mut |entry| {
+                names.push(String::from_utf8(entry.name.to_vec()).unwrap());
+                ControlFlow::Continue(())
+            })
+            .unwrap();
+        names.retain(|name| name != "." && name != "..");
+        names
     }
 
     /// Checks that store, storage, meters and namespace agree and no change is unfinished.

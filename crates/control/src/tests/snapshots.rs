@@ -154,7 +154,7 @@ fn a_storage_without_snapshots_refuses_and_says_what_has_them() {
     let error = create(&service, "s1").unwrap_err();
     assert!(matches!(error, Error::NoSnapshots { .. }), "{error}");
     let text = error.to_string();
-    assert!(text.contains("volume v") && text.contains("btrfs") && text.contains("XFS"), "{text}");
+    assert!(text.contains("volume v") && text.contains("Btrfs") && text.contains("XFS"), "{text}");
     assert!(service.snapshots(&volume("v"), None, 9).unwrap().items.is_empty());
     rig.check_agreement(&service);
 }

@@ -1,8 +1,10 @@
 //! The commands that manage a running service, one file for each family.
 
 mod access;
+mod back;
 mod client;
 mod client_check;
+mod clone;
 mod connection;
 mod group;
 pub(crate) mod ids;
@@ -42,6 +44,8 @@ pub(crate) enum Command {
     Volume(volume::VolumeArgs),
     /// Manage snapshots: read-only states of a volume.
     Snapshot(snapshot::SnapshotArgs),
+    /// Make volumes from snapshots.
+    Clone(clone::CloneArgs),
     /// Manage policies, which make snapshots on schedules.
     Policy(policy::PolicyArgs),
     /// Limit what users and groups store on a volume.
@@ -72,6 +76,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Pool(args) => done(pool::run(args)),
         Command::Volume(args) => done(volume::run(args)),
         Command::Snapshot(args) => done(snapshot::run(args)),
+        Command::Clone(args) => done(clone::run(args)),
         Command::Policy(args) => done(policy::run(args)),
         Command::Quota(args) => done(quota::run(args)),
         Command::User(args) => done(user::run(args)),

@@ -1,7 +1,8 @@
 //! `plimsoll snapshot …`: read-only states of a volume.
 
+use super::back::{self, RestoreArgs, RevertArgs};
 use super::connection::{Reach, Session, VersionArgs, YesArgs, check_change};
-use super::limits::stored;
+use super::limits::{size, stored};
 use super::operation::{second, wait};
 use super::table::{Cell, Facts, Table};
 use super::{names, words};
@@ -77,6 +78,23 @@ Nobody can delete a locked snapshot, or its volume, before the lock ends.")]
         #[command(flatten)]
         version: VersionArgs,
     },
+    /// Replace the files of a volume with those of a snapshot. Asks first; without a terminal it needs --yes.
+    #[command(after_help = "Examples:
+  plimsoll snapshot revert v1 before-upgrade
+  plimsoll snapshot revert v1 before-upgrade --yes --no-wait
+
+All changes since the snapshot are lost, and all newer snapshots are deleted: create a clone instead to keep both.
+Clients wait until the files are back. Their mounts stay; what they have open and locked is lost. If the volume was larger then, it
+gets that size again. The revert is an operation of the service, which goes on after a restart.")]
+    Revert(RevertArgs),
+    /// Restore up to 10 files of a snapshot in its volume.
+    #[command(after_help = "Examples:
+  plimsoll snapshot restore v1 daily.2026-11-29_0100 reports/2026.ods
+  plimsoll snapshot restore v1 daily.2026-11-29_0100 a/1.txt b/2.txt --to restored
+
+Each file comes back with its data, streams, permissions, extended attributes and times. It replaces the file that is there in one
+step, for which the volume needs room for both. Programs that have the old file open keep that until they open it again.")]
+    Restore(RestoreArgs),
     /// Delete a snapshot, and wait until its space is free. Asks first; without a terminal it needs --yes.
     #[command(after_help = "Examples:
   plimsoll snapshot delete v1 before-upgrade
@@ -97,13 +115,13 @@ The deletion is an operation of the service. It goes on if this command ends, an
 }
 
 #[derive(Debug, Args)]
-struct Named {
+pub(super) struct Named {
     /// The volume
     #[arg(add = names::volumes())]
-    volume: String,
+    pub(super) volume: String,
     /// The snapshot
     #[arg(add = names::snapshots())]
-    name: String,
+    pub(super) name: String,
 }
 
 pub(crate) fn run(args: SnapshotArgs) -> anyhow::Result<()> {
@@ -123,6 +141,8 @@ pub(crate) fn run(args: SnapshotArgs) -> anyhow::Result<()> {
                 session.ask(|client| client.change_snapshot(&version.terms(), &volume, &name, &patch))?;
             session.show(&changed.value, |one| Ok(format!("Updated snapshot {}\n", line(one))))
         }
+        Command::Revert(args) => back::revert(&open()?, args),
+        Command::Restore(args) => back::restore(&open()?, args),
         Command::Delete { of, yes, no_wait, version } => {
             yes.confirm(&format!("snapshot {} of volume {}", of.name, of.volume))?;
             delete(&open()?, &of, &version, no_wait)
@@ -200,6 +220,7 @@ fn show(session: &Session, Named { volume, name }: &Named) -> anyhow::Result<()>
         facts.maybe("Reason", one.reason.as_ref());
         let own = one.own_bytes.map_or_else(|| "not known by the file system".to_owned(), stored);
         facts.add("Freed by deletion", own);
+        facts.maybe("Volume's size", one.volume_size_bytes.map(size));
         facts.add("Created", &one.created);
         facts.maybe("Locked until", one.locked_until.as_ref());
         facts.add("Version", etag.trim_matches('"'));

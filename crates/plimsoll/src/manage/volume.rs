@@ -452,6 +452,7 @@ fn describe(
     };
     let mut facts = Facts::default();
     facts.add("Volume", &volume.name);
+    facts.maybe("Clone of", volume.clone_of.as_ref());
     facts.add("Pool", &volume.pool);
     facts.add("Level", format!("{level}, {}", level.0.info().title));
     facts.add("Size", size(volume.size_bytes));

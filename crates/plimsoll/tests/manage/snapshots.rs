@@ -44,10 +44,7 @@ fn an_operation_is_waited_for_and_only_a_long_one_is_cancelled() {
     // Each time: a request without a body must not depend on who is faster.
     for _ in 0..10 {
         let said = service.refuses(&["operation", "cancel", "1"]);
-        assert!(
-            said.contains("the operation 1 cannot be cancelled; allowed: an unfinished deletion"),
-            "{said}"
-        );
+        assert!(said.contains("the operation 1 cannot be cancelled; allowed: an unfinished job"), "{said}");
     }
     assert!(service.refuses(&["operation", "wait", "999"]).contains("there is no operation 999"));
 }
