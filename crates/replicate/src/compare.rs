@@ -3,12 +3,13 @@
 use crate::error::{Error, Result, at};
 use crate::format::manifest::Manifest;
 use crate::format::records::Inode;
-use crate::inodes::{next_data, read_inode};
+use crate::inodes::read_inode;
 use crate::tree::{Content, Tree};
 use crate::vault::Vault;
 use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
 use vfs::backend::xattrs::XattrName;
+use vfs::volume::copies::next_data;
 use vfs::volume::streams;
 use vfs::{
     Attrs, Backend, Blocking, ExtraAttrs, FileKey, FileType, FsError, FsResult, Lookup, Name, NodeRef, Time,

@@ -9,10 +9,10 @@ use crate::vault::Vault;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use vfs::backend::KEEP_SET_ID;
+use vfs::volume::copies::make_like;
 use vfs::volume::streams;
 use vfs::{
-    Backend, Blocking, FileKey, FileType, FsError, FsResult, Lookup, Name, NewInode, NodeRef, SetAttrs,
-    SetTime, Special,
+    Backend, Blocking, FileKey, FileType, FsError, FsResult, Lookup, Name, NodeRef, SetAttrs, SetTime,
 };
 
 /// The files to restore.
@@ -119,9 +119,9 @@ impl Restorer<'_, '_, '_> {
             Ok(_) => Err(Error::File(shown(), FsError::NotDirectory)),
             Err(FsError::NotFound) => {
                 let inode = self.tree.inode(source)?;
-                let made = target.make_dir(checked, &|_| Ok(new_inode(&inode))).map_err(at(shown))?;
-                self.finish(source, &made.found.node, &inode)?;
-                Ok(made.found.node)
+                let made = make_like(target, checked, &inode.attrs, &inode.target).map_err(at(shown))?;
+                self.finish(source, &made, &inode)?;
+                Ok(made)
             }
             Err(error) => Err(at(shown)(error)),
         }
@@ -158,18 +158,7 @@ impl Restorer<'_, '_, '_> {
             return Ok(None);
         }
         let inode = self.tree.inode(&entry.key)?;
-        let new = |_: &_| Ok(new_inode(&inode));
-        let device = inode.attrs.device;
-        let made = match inode.attrs.file_type {
-            FileType::Directory => dir.make_dir(name, &new),
-            FileType::Regular => dir.create(name, &new),
-            FileType::Symlink => dir.make_special(name, Special::Symlink(&inode.target), &new),
-            FileType::Fifo => dir.make_special(name, Special::Fifo, &new),
-            FileType::Socket => dir.make_special(name, Special::Socket, &new),
-            FileType::Block => dir.make_special(name, Special::Block(device), &new),
-            FileType::Character => dir.make_special(name, Special::Character(device), &new),
-        };
-        let node = made.map_err(at(shown))?.found.node;
+        let node = make_like(dir, name, &inode.attrs, &inode.target).map_err(at(shown))?;
         if inode.attrs.file_type == FileType::Directory {
             return Ok(Some(node));
         }
@@ -239,10 +228,4 @@ impl Restorer<'_, '_, '_> {
         }
         Ok(())
     }
-}
-
-fn new_inode(inode: &Inode) -> NewInode {
-    let attrs = &inode.attrs;
-    let size = if attrs.file_type == FileType::Regular { attrs.size } else { 0 };
-    NewInode { mode: attrs.mode, uid: attrs.uid, gid: attrs.gid, times: None, size }
 }

@@ -15,7 +15,8 @@ use crate::undo::{NamedObject, Undo};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use vfs::volume::file_state::FileState;
+use vfs::volume::copies::{link_of, make_like};
+use vfs::volume::metadata::Metadata;
 use vfs::volume::streams;
 use vfs::{Attrs, Blocking, FileKey, FileType, FsError, FsResult, Name, NodeRef};
 
@@ -249,7 +250,7 @@ impl Revert<'_> {
     /// Makes an object anew that is no regular file: the records have none of them.
     fn remake(&mut self, dir: &Arc<Node>, name: Name<'_>, key: &FileKey, attrs: &Attrs) -> FsResult<()> {
         let source = SnapshotNode::node_ref(self.view, *key);
-        let made = FileState::read(&source, attrs)?.make(&(Arc::clone(dir) as NodeRef), name)?;
+        let made = make_like(&(Arc::clone(dir) as NodeRef), name, attrs, &link_of(&source, attrs)?)?;
         self.remade.insert(*key, made.key());
         Ok(())
     }
@@ -266,7 +267,7 @@ impl Revert<'_> {
             self.of_snapshot(key).put_back(&present)?;
         }
         let source = SnapshotNode::node_ref(self.view, *key);
-        FileState::read(&source, &attrs)?.put(&(present as NodeRef))
+        Metadata::read(&source, &attrs)?.restore(&(present as NodeRef))
     }
 }
 

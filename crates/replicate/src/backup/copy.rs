@@ -8,13 +8,14 @@ use crate::format::bytes::Reader;
 use crate::format::pack::Content;
 use crate::format::records::{self, Extent, Inode, encode_extents};
 use crate::format::sort_key::{self, Kind};
-use crate::inodes::{next_data, read_inode};
+use crate::inodes::read_inode;
 use crate::job::{Job, Source};
 use crate::sorter::Sorted;
 use crate::vault::damaged;
 use crate::vault::index::{Cursor, extents_of};
 use std::collections::VecDeque;
 use std::ops::Range;
+use vfs::volume::copies::next_data;
 use vfs::{Attrs, Blocking, FileKey, FileType, FsError, NodeRef, Time};
 
 /// Extents in one record: fewer than would make it larger than a leaf.

@@ -1,13 +1,13 @@
 //! Copies of whole trees between backends that serve no client: with links, holes, streams, lists and times.
 
-use super::file_state::FileState;
+use super::metadata::Metadata;
 use super::streams;
 use crate::backend::ranges::{COPY_BYTES_MAX, Seek, Span};
 use crate::backend::snapshots::{Pace, Progress};
-use crate::backend::{Backend, Blocking, KEEP_SET_ID, NodeRef};
+use crate::backend::{Backend, Blocking, KEEP_SET_ID, NewInode, NodeRef, Special};
 use crate::error::{FsError, FsResult};
 use crate::file_key::FileKey;
-use crate::model::attrs::{FileType, SetAttrs, SetTime};
+use crate::model::attrs::{Attrs, FileType, SetAttrs, SetTime};
 use crate::model::name::Name;
 use std::collections::HashMap;
 use std::ops::{ControlFlow, Range};
@@ -30,6 +30,29 @@ pub fn next_data(node: &NodeRef, offset: u64, size: u64) -> FsResult<Option<Rang
     let Some(start) = start else { return Ok(None) };
     let end = ranges.seek(start, Seek::Hole)?.unwrap_or(size);
     Ok(Some(start..end.clamp(start + 1, size)))
+}
+
+/// Makes an object with the type, the owner, the mode and the size of another one; `link` is its target, if it is a
+/// symbolic link. [`Metadata::restore`] follows when its data are there.
+pub fn make_like(dir: &NodeRef, name: Name<'_>, attrs: &Attrs, link: &[u8]) -> FsResult<NodeRef> {
+    let size = if attrs.file_type == FileType::Regular { attrs.size } else { 0 };
+    let (Attrs { mode, uid, gid, device, .. }, times) = (*attrs, None);
+    let new = |_: &_| Ok(NewInode { mode, uid, gid, times, size });
+    let made = match attrs.file_type {
+        FileType::Directory => dir.make_dir(name, &new),
+        FileType::Regular => dir.create(name, &new),
+        FileType::Symlink => dir.make_special(name, Special::Symlink(link), &new),
+        FileType::Fifo => dir.make_special(name, Special::Fifo, &new),
+        FileType::Socket => dir.make_special(name, Special::Socket, &new),
+        FileType::Block => dir.make_special(name, Special::Block(device), &new),
+        FileType::Character => dir.make_special(name, Special::Character(device), &new),
+    };
+    Ok(made?.found.node)
+}
+
+/// The target of a symbolic link; nothing for other types.
+pub fn link_of(node: &NodeRef, attrs: &Attrs) -> FsResult<Vec<u8>> {
+    if attrs.file_type == FileType::Symlink { node.read_link() } else { Ok(Vec::new()) }
 }
 
 /// Copies all files of `source` to `target`, which has none. Returns whether it is done; false if `pace` ended it. Its
@@ -71,7 +94,7 @@ struct Copier<'c, 'p> {
 struct Open {
     source: NodeRef,
     target: NodeRef,
-    state: FileState,
+    metadata: Metadata,
     /// The next names, the last one first.
     names: Vec<Vec<u8>>,
     /// The position after them; `None` at the end.
@@ -80,8 +103,8 @@ struct Open {
 
 impl Open {
     fn new(source: NodeRef, target: NodeRef) -> FsResult<Self> {
-        let state = FileState::read(&source, &source.attrs(Blocking::Allowed)?)?;
-        Ok(Self { source, target, state, names: Vec::new(), cookie: Some(0) })
+        let metadata = Metadata::read(&source, &source.attrs(Blocking::Allowed)?)?;
+        Ok(Self { source, target, metadata, names: Vec::new(), cookie: Some(0) })
     }
 
     fn next_name(&mut self) -> FsResult<Option<Vec<u8>>> {
@@ -110,7 +133,7 @@ impl Copier<'_, '_> {
         let mut open = vec![Open::new(source, target)?];
         while let Some(mut dir) = open.pop() {
             let Some(name) = dir.next_name()? else {
-                self.finish(&dir.source, &dir.target, &dir.state)?;
+                self.finish(&dir.source, &dir.target, &dir.metadata)?;
                 continue;
             };
             let is_hidden = open.is_empty() && name == Name::STREAMS.bytes();
@@ -130,10 +153,10 @@ impl Copier<'_, '_> {
             to.link(name, &self.target.node(key, Blocking::Allowed)?, &|_| Ok(()))?;
             return Ok(None);
         }
-        let state = FileState::read(&source, &attrs)?;
-        let node = state.make(to, name)?;
+        let metadata = Metadata::read(&source, &attrs)?;
+        let node = make_like(to, name, &attrs, &link_of(&source, &attrs)?)?;
         if attrs.file_type == FileType::Directory {
-            return Ok(Some(Open { source, target: node, state, names: Vec::new(), cookie: Some(0) }));
+            return Ok(Some(Open { source, target: node, metadata, names: Vec::new(), cookie: Some(0) }));
         }
         if attrs.links > 1 {
             self.linked.insert(source.key(), node.key());
@@ -141,16 +164,16 @@ impl Copier<'_, '_> {
         if attrs.file_type == FileType::Regular {
             self.copy_data(&source, &node, attrs.size)?;
         }
-        self.finish(&source, &node, &state)?;
+        self.finish(&source, &node, &metadata)?;
         Ok(None)
     }
 
     /// Copies streams, and last what further changes would change.
-    fn finish(&mut self, source: &NodeRef, node: &NodeRef, state: &FileState) -> Result<(), Stop> {
-        if matches!(state.attrs.file_type, FileType::Regular | FileType::Directory) {
+    fn finish(&mut self, source: &NodeRef, node: &NodeRef, metadata: &Metadata) -> Result<(), Stop> {
+        if matches!(metadata.attrs.file_type, FileType::Regular | FileType::Directory) {
             self.copy_streams(&source.key(), &node.key())?;
         }
-        state.put(node)?;
+        metadata.restore(node)?;
         self.done += 1;
         self.report()
     }

@@ -2,11 +2,14 @@
 
 use super::extra_attrs::ExtraAttrs;
 use crate::acl::posix_acl::PosixAcl;
-use crate::backend::xattrs::{SetXattr, XattrName};
+use crate::backend::xattrs::{SetXattr, XattrName, Xattrs};
 use crate::backend::{Blocking, NodeRef};
 use crate::error::{FsError, FsResult};
 use crate::model::attrs::{Attrs, FileType, SetAttrs, SetTime};
 use std::ops::ControlFlow;
+
+/// This service's own attributes that go with a file. The record of the owner is in the attributes.
+const OWN: [XattrName<'static>; 2] = [XattrName::EXTRA_ATTRS, XattrName::ACL];
 
 /// Extended attributes with those of this service, in the order of their names.
 pub type StoredXattrs = Vec<(Vec<u8>, Vec<u8>)>;
@@ -35,19 +38,17 @@ impl Metadata {
         Ok(read)
     }
 
-    /// Gives it to a file that no client uses yet: extended attributes, lists, mode and owner, last the times.
+    /// Metadata of a stream: attributes alone.
+    pub fn of_stream(attrs: &Attrs) -> Self {
+        Self { attrs: *attrs, xattrs: Vec::new(), access_acl: None, default_acl: None }
+    }
+
+    /// Gives it to a file of the same type that no client uses: extended attributes, lists, mode and owner, last the
+    /// times. What the file had besides is removed.
     pub fn restore(&self, node: &NodeRef) -> FsResult<()> {
         let attrs = &self.attrs;
         if is_plain(attrs) {
-            let own = [XattrName::EXTRA_ATTRS, XattrName::ACL];
-            for (name, value) in &self.xattrs {
-                // The record of the extra attributes is written last, because it names the change time before it.
-                match own.iter().find(|own| own.bytes() == name) {
-                    Some(&XattrName::EXTRA_ATTRS) => {}
-                    Some(own) => set_xattr(node, *own, value)?,
-                    None => set_xattr(node, XattrName::new(name)?, value)?,
-                }
-            }
+            self.restore_xattrs(node)?;
         }
         self.restore_acls(node)?;
         let is_link = attrs.file_type == FileType::Symlink;
@@ -70,15 +71,41 @@ impl Metadata {
         if is_plain(attrs) { self.restore_extra(node) } else { Ok(()) }
     }
 
+    fn restore_xattrs(&self, node: &NodeRef) -> FsResult<()> {
+        let Some(xattrs) = node.xattrs() else {
+            return if self.xattrs.is_empty() { Ok(()) } else { Err(FsError::NotSupported) };
+        };
+        let has = |name: &[u8]| self.xattrs.iter().any(|(other, _)| other == name);
+        for name in names(xattrs)?.iter().filter(|name| !has(name)) {
+            xattrs.remove(XattrName::new(name)?, &|_| Ok(()))?;
+        }
+        for own in OWN.into_iter().filter(|own| !has(own.bytes())) {
+            match xattrs.remove(own, &|_| Ok(())) {
+                Ok(_) | Err(FsError::NotFound) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        for (name, value) in &self.xattrs {
+            // The record of the extra attributes is written last, because it names the change time before it.
+            match OWN.into_iter().find(|own| own.bytes() == name) {
+                Some(XattrName::EXTRA_ATTRS) => {}
+                Some(own) => set(xattrs, own, value)?,
+                None => set(xattrs, XattrName::new(name)?, value)?,
+            }
+        }
+        Ok(())
+    }
+
     /// Restores Windows attributes, and the creation time, which no file system lets a service set.
     fn restore_extra(&self, node: &NodeRef) -> FsResult<()> {
+        let Some(xattrs) = node.xattrs() else { return Ok(()) };
+        let now = node.attrs(Blocking::Allowed)?;
         let record = self.xattrs.iter().find(|(name, _)| name == XattrName::EXTRA_ATTRS.bytes());
-        if record.is_none() && (self.attrs.born.is_none() || node.xattrs().is_none()) {
+        if record.is_none() && (self.attrs.born.is_none() || self.attrs.born == now.born) {
             return Ok(());
         }
         let extra = record.map_or_else(ExtraAttrs::default, |(_, value)| ExtraAttrs::decode(value));
-        let copy = extra.of_copy(&self.attrs, &node.attrs(Blocking::Allowed)?);
-        set_xattr(node, XattrName::EXTRA_ATTRS, &copy.encode())
+        set(xattrs, XattrName::EXTRA_ATTRS, &extra.of_copy(&self.attrs, &now).encode())
     }
 
     /// Restores POSIX ACLs, and removes those that the directory has passed on.
@@ -110,19 +137,24 @@ fn is_plain(attrs: &Attrs) -> bool {
     matches!(attrs.file_type, FileType::Regular | FileType::Directory)
 }
 
-fn read_xattrs(node: &NodeRef) -> FsResult<StoredXattrs> {
-    let Some(xattrs) = node.xattrs() else { return Ok(Vec::new()) };
-    let mut names: Vec<Vec<u8>> = Vec::new();
+fn names(xattrs: &dyn Xattrs) -> FsResult<Vec<Vec<u8>>> {
+    let mut names = Vec::new();
     xattrs.list(0, &mut |name, _| {
         names.push(name.bytes().to_vec());
         ControlFlow::Continue(())
     })?;
+    Ok(names)
+}
+
+fn read_xattrs(node: &NodeRef) -> FsResult<StoredXattrs> {
+    let Some(xattrs) = node.xattrs() else { return Ok(Vec::new()) };
     let mut all = Vec::new();
-    for name in &names {
-        all.push((name.clone(), xattrs.get(XattrName::new(name)?)?));
+    for name in names(xattrs)? {
+        let value = xattrs.get(XattrName::new(&name)?)?;
+        all.push((name, value));
     }
-    // No list contains those of this service. The record of the owner is in the attributes.
-    for name in [XattrName::EXTRA_ATTRS, XattrName::ACL] {
+    // No list contains those of this service.
+    for name in OWN {
         match xattrs.get(name) {
             Ok(value) => all.push((name.bytes().to_vec(), value)),
             Err(FsError::NotFound) => {}
@@ -133,8 +165,7 @@ fn read_xattrs(node: &NodeRef) -> FsResult<StoredXattrs> {
     Ok(all)
 }
 
-fn set_xattr(node: &NodeRef, name: XattrName<'_>, value: &[u8]) -> FsResult<()> {
-    let xattrs = node.xattrs().ok_or(FsError::NotSupported)?;
+fn set(xattrs: &dyn Xattrs, name: XattrName<'_>, value: &[u8]) -> FsResult<()> {
     xattrs.set(name, value, SetXattr::Either, &|_| Ok(())).map(drop)
 }
 

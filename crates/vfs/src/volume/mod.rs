@@ -4,7 +4,6 @@ pub mod case_index;
 pub mod change_notify;
 pub mod copies;
 pub mod extra_attrs;
-pub mod file_state;
 pub mod metadata;
 mod quotas;
 pub mod snapshots;
