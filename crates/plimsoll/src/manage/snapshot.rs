@@ -17,10 +17,9 @@ use clap::{Args, Subcommand};
 #[command(after_help = "\
 A snapshot takes no space at first. It retains what clients change or delete later, and counts against the size of its \
 volume: deleting files that a snapshot has frees nothing.
-Users find their files as they were: over NFS in .snapshot/NAME of every directory, over SMB in ~snapshot\\NAME and in \
-Previous Versions. \"plimsoll volume update v1 --snapshot-directory hidden\" takes this access away.
-Snapshots need a data directory on Btrfs, or on XFS with reflinks. On other file systems start the service
-with --snapshots copy: the first change of each 4 KiB after a snapshot then copies it and waits for the disk.")]
+Users find old files in .snapshot/NAME of every directory (NFS), in ~snapshot\\NAME and in Previous Versions (SMB).
+Snapshots need a data directory on Btrfs, or on XFS with reflinks; on other file systems \
+\"plimsoll serve --snapshots copy\", which copies each 4 KiB at its first change.")]
 pub(crate) struct SnapshotArgs {
     #[command(subcommand)]
     command: Command,

@@ -9,7 +9,7 @@ fn a_file_system_without_snapshots_refuses_and_says_what_has_them() {
     if service.says(&["snapshot", "list", "v1"]).contains("No snapshots.") {
         let said = service.refuses(&["snapshot", "create", "v1", "s1"]);
         assert!(said.contains("the file system of the volume v1 has no snapshots"), "{said}");
-        assert!(said.contains("btrfs") && said.contains("XFS"), "{said}");
+        assert!(said.contains("Btrfs") && said.contains("XFS"), "{said}");
     }
     assert_eq!(service.json(&["snapshot", "list", "v1"])["items"], json!([]));
     let said = service.refuses(&["snapshot", "show", "v1", "s1"]);
