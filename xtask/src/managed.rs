@@ -1,5 +1,6 @@
 //! A running `plimsoll serve`, and its management commands.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -53,9 +54,20 @@ impl Managed {
         prefix: &[&str],
         options: &[&str],
     ) -> anyhow::Result<Self> {
-        let (port, data, log) = (free_port()?, work.join("data"), work.join("plimsoll.log"));
+        Self::start_at((Ipv4Addr::LOCALHOST, free_port()?).into(), binary, work, prefix, options)
+    }
+
+    /// Starts the service with NFS at this address.
+    pub(crate) fn start_at(
+        listen: SocketAddr,
+        binary: &Path,
+        work: &Path,
+        prefix: &[&str],
+        options: &[&str],
+    ) -> anyhow::Result<Self> {
+        let (port, data, log) = (listen.port(), work.join("data"), work.join("plimsoll.log"));
         let text = |path: &Path| path.to_str().map(String::from).context("path is not UTF-8");
-        let listen = format!("127.0.0.1:{port}");
+        let listen = listen.to_string();
         let mut argv: Vec<String> = prefix.iter().copied().map(String::from).collect();
         argv.extend([text(binary)?, "serve".to_owned(), "--data".to_owned(), text(&data)?]);
         argv.extend(["--listen", &listen, "--api", "127.0.0.1:0"].map(String::from));

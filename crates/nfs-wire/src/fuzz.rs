@@ -2,7 +2,7 @@
 
 use xdr::{Decode, Encode, Reader};
 
-use crate::{mount, nlm, nsm, portmap, rpc, v3, v4};
+use crate::{mount, nlm, nsm, portmap, rpc, rquota, v3, v4};
 
 /// A decoder of arbitrary bytes. `false`: malformed.
 ///
@@ -64,6 +64,10 @@ pub const ARGS: &[(&str, Decoder)] = decoders![
     nsm::Name<'_>,
     nsm::MonitorArgs<'_>,
     nsm::StatusChange<'_>,
+    rquota::GetArgs<'_>,
+    rquota::ExtGetArgs<'_>,
+    rquota::SetArgs<'_>,
+    rquota::ExtSetArgs<'_>,
 ];
 
 /// The decoders of a client, without version 4: the results of every procedure that has any.
@@ -98,6 +102,7 @@ pub const REPLIES: &[(&str, Decoder)] = decoders![
     nlm::TestReply<'_, u64>,
     nlm::ShareReply<'_>,
     nsm::StatReply,
+    rquota::QuotaReply,
 ];
 
 /// The decoders of a server for version 4: the arguments of every operation, the results of callbacks, and the values

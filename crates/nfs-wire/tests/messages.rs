@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use nfs_wire::{mount, nlm, nsm, portmap, rpc::*, v3::*};
+use nfs_wire::{mount, nlm, nsm, portmap, rpc::*, rquota, v3::*};
 use xdr::{Decode, Encode, Inline, List, Malformed, Reader, Writer};
 
 /// Asserts that `value` encodes to `bytes`, and that all of `bytes` decode to `value`.
@@ -330,4 +330,41 @@ fn status_monitor_messages_encode_as_specified() {
     let mon_id = nsm::MonitorId { mon_name: b"host", my_id };
     let bytes = [words(&[4]), b"host".to_vec(), words(&[2]), b"me\0\0".to_vec(), words(&[1, 2, 3])].concat();
     both_ways(&nsm::MonitorArgs { mon_id, private: [7; 16] }, &[bytes, vec![7; 16]].concat());
+}
+
+#[test]
+fn quota_messages_encode_as_specified() {
+    let path = [words(&[2]), b"/e\0\0".to_vec()].concat();
+    both_ways(&rquota::GetArgs { path: b"/e", uid: 7 }, &[path.clone(), words(&[7])].concat());
+    let asked = rquota::ExtGetArgs { path: b"/e", kind: rquota::TYPE_GROUP, id: 7 };
+    both_ways(&asked, &[path.clone(), words(&[1, 7])].concat());
+    let limits = rquota::SetLimits {
+        block_hard: 1,
+        block_soft: 2,
+        blocks: 3,
+        file_hard: 4,
+        file_soft: 5,
+        files: 6,
+        block_seconds_left: 7,
+        file_seconds_left: 8,
+    };
+    let (counts, command) = (words(&[1, 2, 3, 4, 5, 6, 7, 8]), words(&[9]));
+    let set = rquota::SetArgs { command: 9, path: b"/e", uid: 10, limits };
+    both_ways(&set, &[command.clone(), path.clone(), words(&[10]), counts.clone()].concat());
+    let set = rquota::ExtSetArgs { command: 9, path: b"/e", id: 10, kind: 1, limits };
+    both_ways(&set, &[command, path, words(&[10, 1]), counts].concat());
+    let quota = rquota::Quota {
+        block_bytes: 1024,
+        active: true,
+        block_hard: 1,
+        block_soft: 2,
+        blocks: 3,
+        file_hard: 4,
+        file_soft: 5,
+        files: 6,
+        block_seconds_left: 7,
+        file_seconds_left: 8,
+    };
+    both_ways(&rquota::QuotaReply::Ok(quota), &words(&[1, 1024, 1, 1, 2, 3, 4, 5, 6, 7, 8]));
+    both_ways(&rquota::QuotaReply::Err(rquota::Status::PERM), &words(&[3]));
 }

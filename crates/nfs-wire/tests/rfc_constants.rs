@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nfs_wire::{mount, nlm, nsm, portmap, rpc, v3, v4};
+use nfs_wire::{mount, nlm, nsm, portmap, rpc, rquota, v3, v4};
 
 /// The values by name, by group: an enumeration, a program, or a file's loose constants.
 type Groups<'a> = BTreeMap<String, BTreeMap<&'a str, u32>>;
@@ -91,6 +91,9 @@ const OURS: &[(&str, &str, &[Table])] = &[
     (NSM, "const", &[nsm::CONSTANTS]),
     (NSM, "res", &[nsm::Monitored::NAMED]),
     (NSM, "SM_PROG", &[nsm::Procedure::NAMED]),
+    (RQUOTA, "const", &[rquota::CONSTANTS]),
+    (RQUOTA, "gqr_status", &[rquota::Status::NAMED]),
+    (RQUOTA, "RQUOTAPROG", &[rquota::Procedure::NAMED]),
 ];
 
 const RFC1813: &str = include_str!("rfc/rfc1813.x");
@@ -99,6 +102,7 @@ const RFC1833: &str = include_str!("rfc/rfc1833.x");
 const NFS4: &str = include_str!("rfc/nfs4.x");
 const NLM: &str = include_str!("rfc/nlm.x");
 const NSM: &str = include_str!("rfc/nsm.x");
+const RQUOTA: &str = include_str!("rfc/rquota.x");
 
 const SOURCES: &[&str] = &[
     include_str!("../src/rpc.rs"),
@@ -106,6 +110,7 @@ const SOURCES: &[&str] = &[
     include_str!("../src/nlm.rs"),
     include_str!("../src/nsm.rs"),
     include_str!("../src/portmap.rs"),
+    include_str!("../src/rquota.rs"),
     include_str!("../src/v3/mod.rs"),
     include_str!("../src/v3/types.rs"),
     include_str!("../src/v4/mod.rs"),
@@ -127,7 +132,7 @@ const SOURCES: &[&str] = &[
 
 #[test]
 fn every_group_equals_the_rfc() {
-    for text in [RFC1813, RFC5531, RFC1833, NFS4, NLM, NSM] {
+    for text in [RFC1813, RFC5531, RFC1833, NFS4, NLM, NSM, RQUOTA] {
         let mut ours = BTreeSet::new();
         for (_, group, tables) in OURS.iter().filter(|(file, ..)| *file == text) {
             for (name, value) in tables.concat() {

@@ -19,11 +19,13 @@ pub const CLIENT_COMMITS_PER_S: u64 = 4000;
 /// Each costs a flush, and no volume's limits count it.
 pub const CLIENT_RECORDS_PER_S: u64 = 50;
 pub const CLIENT_MOUNTS_PER_S: u64 = 200;
+/// Questions for remote quotas a second of one client: each looks names up.
+pub const CLIENT_QUOTAS_PER_S: u64 = 200;
 /// Cached credentials per event loop, and as many cached callers.
 pub const CACHED_CREDENTIALS: usize = 256;
 /// Cached names per event loop, and cached handles if descriptors suffice.
 pub const CACHED_NAMES: usize = 16_384;
-/// The longest datagram read. Calls of the port mapper and the lock manager are shorter.
+/// The longest datagram read. Calls of the port mapper, the lock manager and remote quotas are shorter.
 pub const DATAGRAM_BYTES_MAX: usize = 2048;
 /// Datagrams of all senders that wait at limits.
 pub const WAITING_DATAGRAMS_MAX: usize = 256;

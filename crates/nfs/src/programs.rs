@@ -1,6 +1,6 @@
 //! The RPC programs of this process and the addresses that serve them.
 
-use nfs_wire::{mount, nlm, nsm, portmap, v3};
+use nfs_wire::{mount, nlm, nsm, portmap, rquota, v3};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -13,6 +13,8 @@ pub struct Programs {
     pub portmap: bool,
     /// NLM versions 1, 3 and 4, and NSM version 1.
     pub locks: bool,
+    /// Remote quotas, versions 1 and 2.
+    pub quotas: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,11 +54,12 @@ pub(crate) struct ServedAddress<'r> {
 
 impl Registration {
     pub fn of(programs: Programs, transport: Transport, address: SocketAddr) -> Vec<Self> {
-        let versions: [(bool, u32, &[u32]); 5] = [
+        let versions: [(bool, u32, &[u32]); 6] = [
             (programs.nfs, v3::PROGRAM, &[v3::VERSION]),
             (programs.mount, mount::PROGRAM, &[mount::VERSION, mount::VERSION_1]),
             (programs.locks, nlm::PROGRAM, &[nlm::VERSION_4, nlm::VERSION_3, nlm::VERSION_1]),
             (programs.locks, nsm::PROGRAM, &[nsm::VERSION]),
+            (programs.quotas, rquota::PROGRAM, &[rquota::VERSION_2, rquota::VERSION_1]),
             (
                 programs.portmap,
                 portmap::PROGRAM,

@@ -62,6 +62,8 @@ pub(crate) struct NfsConfig {
     pub(crate) portmap_port: Option<u16>,
     /// Whether to register NFS, MOUNT and the lock protocols with the host's `rpcbind` instead of serving a port mapper.
     pub(crate) register_rpcbind: bool,
+    /// Port of remote quotas, UDP and TCP, such as 4049: `quota` on NFS clients then shows limits and usage. Without the key, or with 0, they are not served.
+    pub(crate) rquota_port: Option<u16>,
     /// Threads that receive and answer calls; one for each core without the key.
     pub(crate) threads: Option<usize>,
     /// Connections that one client may have open.
@@ -165,6 +167,7 @@ impl Default for NfsConfig {
             mount_port: None,
             portmap_port: None,
             register_rpcbind: false,
+            rquota_port: None,
             threads: None,
             connections_per_client: CONNECTIONS_PER_CLIENT,
             idle_timeout: IDLE_TIMEOUT,
@@ -252,6 +255,7 @@ impl NfsConfig {
             mount_port,
             portmap_port,
             register_rpcbind,
+            rquota_port,
             threads,
             connections_per_client,
             idle_timeout,
@@ -268,6 +272,7 @@ impl NfsConfig {
             portmap_port,
             no_portmap: false,
             register_rpcbind,
+            rquota_port: rquota_port.filter(|&port| port != 0),
             threads,
             connections_per_client,
             idle_timeout,

@@ -58,6 +58,9 @@ pub(crate) struct Listen {
     /// Tell the rpcbind of this host, which has port 111, of NFS, MOUNT and the locks of version 3, rather than serve a port mapper
     #[arg(long, conflicts_with_all = ["portmap_port", "no_portmap"], hide_short_help = true)]
     pub(crate) register_rpcbind: bool,
+    /// The port of remote quotas, of `plimsoll serve` alone: exported directories have no quotas.
+    #[arg(skip)]
+    pub(crate) rquota_port: Option<u16>,
     /// Threads that receive and answer calls [default: one for each core]
     #[arg(long, value_name = "N", hide_short_help = true, value_parser = whole::<usize>(THREADS))]
     pub(crate) threads: Option<usize>,

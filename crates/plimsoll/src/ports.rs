@@ -1,4 +1,4 @@
-//! The ports besides NFS's own: MOUNT's, where some clients look for it, and the port mapper's.
+//! The ports besides NFS's own: MOUNT's, where some clients look for it, the port mapper's, and that of remote quotas.
 
 use crate::mounting::{NFS_PORT, PortMapper};
 use crate::nfs_frontend::Listen;
@@ -19,7 +19,8 @@ const PORTMAP_PORT: u16 = {
 };
 
 /// The programs at the NFS port.
-pub(crate) const NFS_PROGRAMS: Programs = Programs { nfs: true, mount: true, portmap: false, locks: true };
+pub(crate) const NFS_PROGRAMS: Programs =
+    Programs { portmap: false, quotas: false, nfs: true, mount: true, locks: true };
 
 /// A socket with what it serves.
 type Serving<S> = (S, Programs);
@@ -32,10 +33,16 @@ pub(crate) struct Ports {
     mapper: PortMapper,
     /// For locks, at the NFS port.
     locks: Option<UdpSocket>,
+    /// For remote quotas. Over UDP unless TLS is required.
+    quotas: Option<(TcpListener, Option<UdpSocket>)>,
 }
 
 /// The programs over UDP at the NFS port.
-const UDP_PROGRAMS: Programs = Programs { nfs: false, mount: false, portmap: false, locks: true };
+const UDP_PROGRAMS: Programs =
+    Programs { nfs: false, mount: false, portmap: false, locks: true, quotas: false };
+
+const QUOTA_PROGRAMS: Programs =
+    Programs { nfs: false, mount: false, portmap: false, locks: false, quotas: true };
 
 impl Ports {
     /// Listens beside an NFS listener at `nfs`. A port that was asked for must be had. The standard ones are tried if
@@ -53,7 +60,10 @@ impl Ports {
             true => None,
             false => open("the lock manager over UDP", number, || UdpSocket::bind(nfs))?.ok(),
         };
-        Ok(Self { mount, portmap, mapper, locks })
+        let port = listen.rquota_port.map(|number| Port { number, required: true });
+        let quotas = port.map(|port| open("remote quotas", port, || quota_sockets(at(port.number), listen)));
+        let quotas = quotas.transpose()?.and_then(Result::ok);
+        Ok(Self { mount, portmap, mapper, locks, quotas })
     }
 
     /// The registrations for clients, with NFS at `nfs`. MOUNT is registered at the NFS port, so that a firewall needs
@@ -62,6 +72,12 @@ impl Ports {
         let mut served = Registration::of(NFS_PROGRAMS, Transport::Tcp, nfs);
         if let Some(locks) = &self.locks {
             served.extend(Registration::of(UDP_PROGRAMS, Transport::Udp, locks.local_addr()?));
+        }
+        if let Some((tcp, udp)) = &self.quotas {
+            served.extend(Registration::of(QUOTA_PROGRAMS, Transport::Tcp, tcp.local_addr()?));
+            if let Some(udp) = udp {
+                served.extend(Registration::of(QUOTA_PROGRAMS, Transport::Udp, udp.local_addr()?));
+            }
         }
         Ok(served)
     }
@@ -87,9 +103,19 @@ impl Ports {
         let programs = Programs { portmap: true, ..Programs::default() };
         let portmap = tcp.map(|tcp| (tcp, programs));
         let locks = self.locks.map(|udp| (udp, UDP_PROGRAMS));
-        let datagrams = udp.map(|udp| (udp, programs)).into_iter().chain(locks).collect();
-        (mount.into_iter().chain(portmap).collect(), datagrams)
+        let (quotas_tcp, quotas_udp) = self.quotas.unzip();
+        let quotas = quotas_udp.flatten().map(|udp| (udp, QUOTA_PROGRAMS));
+        let datagrams = udp.map(|udp| (udp, programs)).into_iter().chain(locks).chain(quotas).collect();
+        let quotas = quotas_tcp.map(|tcp| (tcp, QUOTA_PROGRAMS));
+        (mount.into_iter().chain(portmap).chain(quotas).collect(), datagrams)
     }
+}
+
+/// Listens for remote quotas. There is no TLS over UDP.
+fn quota_sockets(at: SocketAddr, listen: &Listen) -> io::Result<(TcpListener, Option<UdpSocket>)> {
+    let tcp = TcpListener::bind(at)?;
+    let udp = (!listen.tls.is_required()).then(|| UdpSocket::bind(tcp.local_addr()?)).transpose()?;
+    Ok((tcp, udp))
 }
 
 /// A port to listen on.

@@ -6,6 +6,7 @@ use crate::exit::usage;
 use crate::host::Host;
 use crate::local_socket;
 use crate::nfs_frontend::run_until_told;
+use crate::number::whole;
 use crate::signals::ignore_reloads;
 use crate::smb_frontend::Switch;
 use crate::tls::TlsSettings;
@@ -46,6 +47,9 @@ pub(crate) struct ServeArgs {
     /// Whether a session of SMB may have several TCP connections (multichannel); off: AES-GMAC signs for all clients that offer it [default: that of the configuration; else on]
     #[arg(long, value_name = "on|off", hide_short_help = true)]
     smb_multichannel: Option<Switch>,
+    /// Port for remote quotas, UDP and TCP, such as 4049: "quota" on NFS clients shows limits and usage; 0 for none [default: that of the configuration; else none]
+    #[arg(long, value_name = "PORT", hide_short_help = true, value_parser = whole::<u16>(0..=u16::MAX))]
+    rquota_port: Option<u16>,
     /// Address and port for the API, over which everything is managed [default: that of the configuration, or 127.0.0.1:2050]
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = crate::listen_address::parse)]
     api: Option<SocketAddr>,
@@ -66,6 +70,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     config.data = args.data.unwrap_or(config.data);
     config.snapshots = args.snapshots.unwrap_or(config.snapshots);
     config.nfs.listen = args.listen.unwrap_or(config.nfs.listen);
+    config.nfs.rquota_port = args.rquota_port.or(config.nfs.rquota_port);
     let has_tls_flags = args.tls.is_given();
     config.nfs.tls = args.tls.or(config.nfs.tls);
     config.nfs.tls.check().map_err(|lack| if has_tls_flags { usage(lack) } else { anyhow!(lack) })?;

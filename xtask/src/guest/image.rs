@@ -63,11 +63,11 @@ impl Suite {
         }
     }
 
-    /// Further packages of this release's guest: file systems, the kernel's own NFS server as a reference, and systemd for
-    /// the test of the package; or TLS.
+    /// Further packages of this release's guest: file systems, the kernel's own NFS server as a reference, systemd for the
+    /// test of the package, and the client of remote quotas; or TLS.
     fn more_packages(self) -> &'static str {
         match self {
-            Self::Bookworm => "nfs-kernel-server,e2fsprogs,xfsprogs,systemd-sysv",
+            Self::Bookworm => "nfs-kernel-server,e2fsprogs,xfsprogs,systemd-sysv,quota",
             Self::Trixie => "ktls-utils",
         }
     }

@@ -15,6 +15,7 @@ mod package;
 mod power_cut;
 mod prove;
 mod quota;
+mod rquota;
 mod shared;
 mod smb;
 mod snapshots;
@@ -64,6 +65,8 @@ pub(crate) enum Task {
     Package(package::Args),
     /// Test capacity on a kernel with project quotas.
     Quota,
+    /// Test `quota` in the guest against a server on this machine.
+    Rquota(rquota::Args),
     /// Run all tests of a release in one guest.
     Suite(suite::Args),
 }
@@ -102,6 +105,7 @@ pub(crate) fn run(task: &Task) -> anyhow::Result<()> {
         }
         Task::Run(args) => run_script(args),
         Task::Crossproto(args) => crossproto::run(args),
+        Task::Rquota(args) => rquota::run(args),
         Task::TwoClients(args) => two_clients::run(args),
         Task::PowerCut(args) => power_cut::run(args),
         Task::Package(args) => package::run(args),
@@ -128,6 +132,7 @@ fn run_part(task: &Task, machine: &mut Machine<'_>, form: Form) -> anyhow::Resul
         Task::Prove(args) => prove::run(args, machine, form),
         Task::Tune(args) => tune::run(args, machine, form),
         Task::Quota => quota::run(machine),
+        Task::Rquota(args) => rquota::run_in_namespace(args, machine),
         Task::Image(_)
         | Task::Run(_)
         | Task::TwoClients(_)

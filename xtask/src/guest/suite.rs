@@ -29,13 +29,14 @@ struct Part {
     takes_binary: bool,
 }
 
-const BOOKWORM: [Part; 8] = [
+const BOOKWORM: [Part; 9] = [
     Part::new("kernel-client", &["kernel-client"]),
     Part::new("smb", &["smb"]),
     Part::new("crossproto", &["crossproto"]),
     Part::new("hold", &["hold"]),
     Part::new("snapshots", &["snapshots"]),
     Part { name: "quota", words: &["quota"], takes_binary: false },
+    Part::new("rquota", &["rquota"]),
     Part::new("tune", &["tune"]),
     Part::new("prove", &["prove"]),
 ];

@@ -3,7 +3,7 @@
 //! The handle that MNT returns is not a permission: every later call checks the export's rules.
 //! So the table of mounts is only informative, and losing it at a restart costs nothing.
 
-mod path;
+pub(crate) mod path;
 #[cfg(test)]
 mod tests;
 
@@ -89,7 +89,7 @@ fn mnt(call: &mut Call<'_>, path: DirPath<'_>, w: &mut Writer<'_>) -> CallResult
 
 /// Finds the directory `below` the root of `export`.
 /// The caller needs search permission only on the directories above it. Symbolic links are not followed.
-fn walk(call: &Call<'_>, export: &Arc<Export>, rule: &ExportRule, below: &[u8]) -> FsResult<File> {
+pub(crate) fn walk(call: &Call<'_>, export: &Arc<Export>, rule: &ExportRule, below: &[u8]) -> FsResult<File> {
     export.volume.check_open()?;
     let caller = rule.caller(call.credential);
     let mut dir = export.root();

@@ -7,7 +7,7 @@ use vfs::{Export, Namespace};
 /// Normalizes a path: no empty names, no `.`, no `..`, no trailing `/`. MNT and UMNT then match the same entry.
 /// `..` removes a name and stays at the top. Symbolic links below an export are not followed, so a name's parent
 /// is always the previous name.
-pub(super) fn normal(path: &[u8]) -> Result<Vec<u8>, Status> {
+pub(crate) fn normal(path: &[u8]) -> Result<Vec<u8>, Status> {
     if path.len() > PATH_MAX as usize {
         return Err(Status::NAMETOOLONG);
     }
@@ -29,13 +29,13 @@ pub(super) fn normal(path: &[u8]) -> Result<Vec<u8>, Status> {
     Ok(components.into_iter().flat_map(|name| [b"/", name]).flatten().copied().collect())
 }
 
-pub(super) fn names(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn names(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.split(|&byte| byte == b'/').filter(|name| !name.is_empty())
 }
 
 /// The export at or above a normalized path, and the rest of the path. An export's path is text.
 /// Names below it are bytes, so only the path before the first non-UTF-8 name is matched.
-pub(super) fn resolve<'n, 'p>(
+pub(crate) fn resolve<'n, 'p>(
     namespace: &'n Namespace,
     path: &'p [u8],
 ) -> Option<(&'n Arc<Export>, &'p [u8])> {

@@ -49,6 +49,7 @@ fn admission_of(
         Target::Sideband(Sideband::Mount(_, nfs_wire::mount::Procedure::MNT)) => {
             return rated(&service.rates.mounts);
         }
+        Target::Sideband(Sideband::Rquota(..)) => return rated(&service.rates.quotas),
         Target::Nfs(procedure) => {
             let (handle, demand) = v3::demand(procedure, args)?;
             (export_of_handle(handle, service, namespace, origin)?, demand)

@@ -6,7 +6,7 @@ use crate::handle::cache::{HandleCache, decode_credential};
 use crate::programs::Programs;
 use crate::records::reply::Records;
 use crate::v4::price::PaidOperations;
-use crate::{mount, nlm, nsm, portmap, v3, v4};
+use crate::{mount, nlm, nsm, portmap, rquota, v3, v4};
 use nfs_wire::rpc::{Accepted, AuthFlavor, AuthStat, CallHeader, RPC_VERSION, Rejected, Versions};
 use std::sync::Arc;
 use transport::{Dispatch, Outbox};
@@ -30,6 +30,7 @@ pub enum Sideband {
     Portmap(u32, u32),
     Nlm(u32, nfs_wire::nlm::Procedure),
     Nsm(nfs_wire::nsm::Procedure),
+    Rquota(u32, nfs_wire::rquota::Procedure),
     /// A NULL call of any program that asks for TLS.
     StartTls,
 }
@@ -131,6 +132,12 @@ fn target(programs: Programs, header: &CallHeader<'_>) -> Result<Target, Accepte
             }
             _ => mismatch(nfs_wire::nsm::VERSION, nfs_wire::nsm::VERSION),
         },
+        nfs_wire::rquota::PROGRAM if programs.quotas => match header.vers {
+            nfs_wire::rquota::VERSION_1 | nfs_wire::rquota::VERSION_2 => {
+                Ok(Target::Sideband(Sideband::Rquota(header.vers, nfs_wire::rquota::Procedure(header.proc))))
+            }
+            _ => mismatch(nfs_wire::rquota::VERSION_1, nfs_wire::rquota::VERSION_2),
+        },
         _ => Err(Accepted::ProgUnavail),
     }
 }
@@ -156,6 +163,7 @@ impl Sideband {
             Self::Portmap(_, procedure) => procedure,
             Self::Nlm(_, procedure) => procedure.0,
             Self::Nsm(procedure) => procedure.0,
+            Self::Rquota(_, procedure) => procedure.0,
         }
     }
 
@@ -167,6 +175,7 @@ impl Sideband {
             Self::Portmap(version, procedure) => portmap::answer(call, version, procedure, args, out),
             Self::Nlm(version, procedure) => nlm::answer(call, version, procedure, args, out),
             Self::Nsm(procedure) => nsm::answer(call, procedure, args, out),
+            Self::Rquota(version, procedure) => rquota::answer(call, version, procedure, args, out),
         }
     }
 
@@ -208,7 +217,7 @@ impl RpcCall {
         match self.target {
             Target::Nfs(procedure) => v3::dispatch(procedure),
             Target::Compound(outline) => outline.dispatch,
-            Target::Sideband(Sideband::Mount(..)) => Dispatch::Offload,
+            Target::Sideband(Sideband::Mount(..) | Sideband::Rquota(..)) => Dispatch::Offload,
             Target::Sideband(_) => Dispatch::Inline,
         }
     }

@@ -687,7 +687,7 @@ pub struct Endpoints {
 
 impl Endpoints {
     pub fn add(&self, listener: TcpListener) -> io::Result<()> {
-        let programs = Programs { nfs: true, mount: true, portmap: false, locks: true };
+        let programs = Programs { nfs: true, mount: true, portmap: false, locks: true, quotas: false };
         let tls = self.tls.clone();
         self.listeners.add(listener, Listening { programs, is_endpoint: true, tls })
     }

@@ -134,7 +134,7 @@ impl TestEnv {
     }
 }
 
-const PROGRAMS: Programs = Programs { nfs: true, mount: true, portmap: true, locks: true };
+const PROGRAMS: Programs = Programs { nfs: true, mount: true, portmap: true, locks: true, quotas: true };
 const XID: u32 = 0x7e57_ca11;
 
 /// A call as it stands in a record or a datagram.

@@ -13,6 +13,7 @@ mod lifetime;
 mod limits;
 mod locks;
 mod neighbors;
+mod quotas;
 mod reads;
 mod records;
 mod replay;

@@ -35,7 +35,7 @@ pub const VOLUME: VolumeId = VolumeId(0x0101);
 pub const OTHER: VolumeId = VolumeId(0x0202);
 /// The write verifier of both volumes.
 pub const INSTANCE: u64 = 0x1122_3344_5566_7788;
-pub const PROGRAMS: Programs = Programs { nfs: true, mount: true, portmap: true, locks: true };
+pub const PROGRAMS: Programs = Programs { nfs: true, mount: true, portmap: true, locks: true, quotas: true };
 /// The client's address.
 pub const PEER: &str = "192.0.2.7:700";
 

@@ -233,6 +233,7 @@ mod tests {
                 portmap_port: None,
                 no_portmap: true,
                 register_rpcbind: false,
+                rquota_port: None,
                 threads: Some(1),
                 connections_per_client: CONNECTIONS_PER_CLIENT,
                 idle_timeout: IDLE_TIMEOUT,

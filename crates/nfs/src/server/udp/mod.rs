@@ -251,7 +251,8 @@ mod tests {
 
     const FAR: &str = "10.1.0.9:700";
     const NEAR: &str = "127.0.0.1:700";
-    const PORTMAP: Programs = Programs { nfs: false, mount: false, portmap: true, locks: false };
+    const PORTMAP: Programs =
+        Programs { nfs: false, mount: false, portmap: true, locks: false, quotas: false };
 
     fn ask(peer: &str, datagram: &[u8]) -> Option<Vec<u8>> {
         let env = env("0.0.0.0");
@@ -300,6 +301,41 @@ mod tests {
         let other_rpc = words(&[9, 0, 3]);
         assert_eq!(ask(FAR, &other_rpc), None);
         assert_eq!(ask(NEAR, &other_rpc), Some(words(&[9, 1, 1, 0, 2, 2])));
+    }
+
+    #[test]
+    fn answers_about_quotas_are_no_longer_than_the_question() {
+        use nfs_wire::rquota::{self, GetArgs, QuotaReply, Status};
+        use vfs::{ExportRule, QuotaKind, QuotaLimits, QuotaRule, QuotaTarget, Squash};
+        let squashed = ExportRule { squash: Squash::All, ..ExportRule::everybody() };
+        let env = crate::testing::TestEnv::new([crate::testing::export("/e", 1, vec![squashed])], vec![]);
+        let target = QuotaTarget { kind: QuotaKind::User, id: None };
+        let limits = QuotaLimits { bytes: Some(4096), ..QuotaLimits::default() };
+        let volume = Arc::clone(&env.service.namespace.load().exports()[0].volume);
+        volume.quotas().unwrap().set_rules(&[QuotaRule { target, limits }]).unwrap();
+        let procedure = (rquota::PROGRAM, rquota::VERSION_1, rquota::Procedure::GETQUOTA.0);
+        let ask = |peer: &str, datagram: &[u8]| {
+            let (peer, local) = (peer.parse().unwrap(), "10.1.0.1".parse().unwrap());
+            let quotas = Programs { quotas: true, ..Programs::default() };
+            route_datagram(quotas, peer, local, datagram.to_vec()).ok().unwrap().answer(&env.service)
+        };
+        let args = GetArgs { path: b"/e", uid: 65_534 };
+        // A caller without credentials is the user that the rule names: the answer would be longer.
+        let nobody = CallHeader {
+            xid: 9,
+            rpcvers: nfs_wire::rpc::RPC_VERSION,
+            prog: procedure.0,
+            vers: procedure.1,
+            proc: procedure.2,
+            ..CallHeader::default()
+        };
+        let short = [nobody.to_bytes(), args.to_bytes()].concat();
+        assert_eq!(ask(FAR, &short), reply(&short, Accepted::SystemErr, &()));
+        assert!(ask(NEAR, &short).unwrap().len() > short.len());
+        let named = call_record((7, 7), procedure, &args);
+        assert!(ask(FAR, &named).unwrap().len() <= named.len());
+        let other = [nobody.to_bytes(), GetArgs { path: b"/", uid: 7 }.to_bytes()].concat();
+        assert_eq!(ask(FAR, &other), reply(&other, Accepted::Success, &QuotaReply::Err(Status::PERM)));
     }
 
     #[test]
