@@ -11,7 +11,7 @@ mnt=/tmp/work
 mkdir -p $mnt
 
 attach() { # version
-    local options="timeo=100,retrans=1,hard,proto=tcp,vers=$1,port=$PORT"
+    local options="timeo=100,retrans=1,hard,proto=tcp,vers=$1,port=$PORT${more:-}"
     [ "$1" != 3 ] || options="$options,nolock,mountproto=tcp,mountvers=3,mountport=$PORT"
     timeout 60 mount -t nfs -o "$options" "$HOST:/work" $mnt
 }
@@ -95,6 +95,18 @@ is_another_file_system() {
     [ "$(stat -c %d "$past/tree")" != "$(stat -c %d $mnt/tree)" ]
     same "$(stat -c %i "$past/tree/symlink")" "$(stat -c %i $mnt/tree/symlink)"
 }
+listing_has_attributes() { # version
+    # A client that knows no entry yet asks for attributes with the names.
+    local again=/tmp/again
+    mkdir -p $again
+    mnt=$again more=,nosharecache attach "$1"
+    ls -l $again/.snapshot >/tmp/listed 2>/tmp/why
+    same "$(cat /tmp/why)" ""
+    same "$(tail -n 1 /tmp/listed | awk '{ print $1, $NF }')" "$(stat -c %A $again) $made"
+    same "$(find $again/.snapshot -maxdepth 1 -type d | wc -l)" 2
+    ls -lR $again/.snapshot | grep -q ' big$'
+    umount -R $again
+}
 find_stays_outside_unasked() {
     # Asked by name: without -xdev it goes in, and sees no loop.
     find $mnt/.snapshot -xdev -name file >/tmp/found 2>&1
@@ -158,6 +170,7 @@ over_nfs() { # version
         whole_mount_can_be_changed; do
         check "$1.$what" $what
     done
+    check "$1.listing_has_attributes" listing_has_attributes "$1"
     check "$1.mounted_by_path" mounted_by_path "$1"
     check "$1.stale_after_deletion_alone" stale_after_deletion_alone
     umount -R $mnt

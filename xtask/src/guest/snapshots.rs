@@ -14,7 +14,7 @@ use crate::samba::USER;
 const SCRIPT: &str = include_str!("../../guest/snapshots.sh");
 const VERSIONS: [&str; 2] = ["3", "4.2"];
 /// A run that stops half-way but reports success would pass with fewer checks.
-const CHECKS_MIN: usize = 36;
+const CHECKS_MIN: usize = 38;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

@@ -166,15 +166,74 @@ fn all_ways_to_read_attributes_agree_about_views() {
 }
 
 #[test]
-fn entries_of_a_directory_of_snapshots_say_why_they_have_no_attributes() {
+fn entries_of_a_directory_of_snapshots_have_the_attributes_of_their_roots() {
+    let linux = [
+        attr::TYPE,
+        attr::CHANGE,
+        attr::SIZE,
+        attr::FSID,
+        attr::FILEHANDLE,
+        attr::FILEID,
+        attr::MODE,
+        attr::NUMLINKS,
+        attr::OWNER,
+        attr::OWNER_GROUP,
+        attr::RAWDEV,
+        attr::SPACE_USED,
+        attr::TIME_ACCESS,
+        attr::TIME_METADATA,
+        attr::TIME_MODIFY,
+        attr::MOUNTED_ON_FILEID,
+    ];
+    // RDATTR_ERROR makes the client accept errors in entries. There is none.
+    let with_errors: Vec<u32> = linux.into_iter().chain([attr::RDATTR_ERROR]).collect();
     for rig in MINORS.map(rig) {
-        let numbers = [attr::TYPE, attr::FSID, attr::RDATTR_ERROR, attr::FILEID, attr::MOUNTED_ON_FILEID];
-        let [(name, mask, values)] = &rig.listed(&[W, TOP], &numbers)[..] else { panic!() };
-        let mounted_on = rig.number(&[W, TOP, ONE], attr::MOUNTED_ON_FILEID);
-        let known = [attr::RDATTR_ERROR, attr::FILEID, attr::MOUNTED_ON_FILEID];
-        assert_eq!((&name[..], *mask), (ONE, Bitmap::of(&known)));
-        assert_eq!(values[4..], [&mounted_on[..], &mounted_on].concat());
-        assert_ne!(values[..4], Status::OK.0.to_be_bytes());
+        for dir in [&[W, TOP][..], &[W, D, TOP], &[b"r", D, TOP]] {
+            let root = [dir, &[ONE]].concat();
+            let (mask, values) = rig.client.attrs(&root, &linux);
+            assert_eq!(rig.listed(dir, &linux), [(ONE.to_vec(), mask, values)], "{dir:?} in 4.{}", rig.minor);
+            let [(_, mask, values)] = &rig.listed(dir, &with_errors)[..] else { panic!("{dir:?}") };
+            assert_eq!(*mask, Bitmap::of(&with_errors));
+            // RDATTR_ERROR stands after TYPE, CHANGE, SIZE and FSID.
+            assert_eq!(values[36..40], Status::OK.0.to_be_bytes());
+        }
+    }
+}
+
+/// The handle in a listing is one that the client may use without a lookup.
+#[test]
+fn handles_of_listed_snapshots_lead_into_them_and_back() {
+    for rig in MINORS.map(rig) {
+        let [(_, _, value)] = &rig.listed(&[W, D, TOP], &[attr::FILEHANDLE])[..] else { panic!() };
+        let handle: &[u8] = xdr::Reader::new(value).opaque(128).unwrap();
+        assert_eq!(handle, rig.client.handle(&[W, D, TOP, ONE]));
+        let up = [put(handle), Argument::Lookupp, Argument::Getfh];
+        match rig.client.ask(&up).all().last() {
+            Some(OpReply::Getfh(Reply::Ok(ok))) => assert_eq!(ok.object.0, rig.client.handle(&[W, D, TOP])),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn caller_who_may_not_enter_the_directory_gets_errors_in_entries() {
+    for mut rig in MINORS.map(rig) {
+        chmod(&rig, D, 0o744);
+        let handle = rig.client.handle(&[W, D, TOP]);
+        rig.client.env.user = (1000, 100);
+        let numbers = [attr::TYPE, attr::RDATTR_ERROR, attr::MOUNTED_ON_FILEID];
+        let (cookieverf, attr_request) = ([0; 8], Bitmap::of(&numbers));
+        let args = ReaddirArgs { cookie: 0, cookieverf, dircount: 0, maxcount: 1 << 16, attr_request };
+        let results = rig.client.ask(&[put(&handle), Argument::Readdir(args)]);
+        match results.all().last() {
+            Some(OpReply::Readdir(Reply::Ok(ReaddirOk { entries, .. }))) => {
+                let [entry] = &entries.iter().collect::<Vec<_>>()[..] else { panic!() };
+                let known = [attr::RDATTR_ERROR, attr::MOUNTED_ON_FILEID];
+                assert_eq!(entry.attrs.attrmask, Bitmap::of(&known), "4.{}", rig.minor);
+                assert_eq!(entry.attrs.attr_vals[..4], Status::ACCESS.0.to_be_bytes());
+            }
+            other => panic!("{other:?}"),
+        }
     }
 }
 

@@ -207,16 +207,51 @@ fn entries_of_a_directory_of_snapshots_do_not_look_like_a_loop() {
 }
 
 #[test]
-fn directory_of_snapshots_lists_names_without_attributes() {
+fn directory_of_snapshots_lists_the_roots_that_lookups_find() {
     let mut w = world();
+    // A directory that is in the second snapshot alone, though it is older by its times.
+    let young = w.dir(&w.root(), "young", 0o755);
+    w.snapshot(2, "two");
     let top = w.walk("dir/.snapshot");
     let args =
         ReaddirplusArgs { dir: top.fh(), cookie: 0, cookieverf: [0; 8], dircount: 4096, maxcount: 4096 };
     let reply = w.ask(BOB, Procedure::READDIRPLUS, &args);
     let Reply::Ok(ok) = decode::<ReaddirplusReply<'_>>(&reply) else { panic!() };
     let entries: Vec<_> = ok.entries.iter().collect();
-    assert_eq!(entries.len(), 3);
-    assert!(entries.iter().all(|entry| entry.name_attributes.is_none() && entry.name_handle.is_none()));
+    assert_eq!(entries.iter().skip(2).map(|entry| entry.name).collect::<Vec<_>>(), [&b"one"[..], b"two"]);
+    for entry in &entries[2..] {
+        let found = w.try_lookup(BOB, &top.handle, entry.name).unwrap();
+        assert_eq!((entry.name_attributes, entry.fileid), (Some(found.fattr), found.fattr.fileid));
+        assert_eq!(entry.name_handle, Some(found.fh()));
+        assert_ne!(found.fsid(), top.fsid());
+    }
+    let young = w.try_lookup(ROOT, young.bytes(), b".snapshot").unwrap();
+    let reply = w.ask(BOB, Procedure::READDIRPLUS, &ReaddirplusArgs { dir: young.fh(), ..args });
+    let Reply::Ok(ok) = decode::<ReaddirplusReply<'_>>(&reply) else { panic!() };
+    assert_eq!(ok.entries.iter().map(|entry| entry.name).collect::<Vec<_>>(), [&b"."[..], b"..", b"two"]);
+}
+
+/// A listing that ends after each entry goes on with the next.
+#[test]
+fn listing_of_roots_fits_any_reply() {
+    let mut w = world();
+    (2..20).for_each(|view| w.snapshot(view, &format!("s{view}")));
+    let top = w.walk("dir/.snapshot");
+    let (mut cookie, mut names) = (0, Vec::new());
+    loop {
+        let args =
+            ReaddirplusArgs { dir: top.fh(), cookie, cookieverf: [0; 8], dircount: 4096, maxcount: 700 };
+        let reply = w.ask(BOB, Procedure::READDIRPLUS, &args);
+        assert!(reply.len() <= 700 + 4);
+        let Reply::Ok(ok) = decode::<ReaddirplusReply<'_>>(&reply) else { panic!() };
+        names.extend(ok.entries.iter().map(|entry| String::from_utf8(entry.name.to_vec()).unwrap()));
+        cookie = ok.entries.iter().last().map_or(cookie, |entry| entry.cookie);
+        if ok.eof {
+            break;
+        }
+    }
+    assert_eq!(names.len(), 21);
+    assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), 21);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::call::{Call, CallResult, File};
 use crate::handle::HandleSigner;
 use crate::limits::LISTING_BYTES_MAX;
 use nfs_wire::v3::{
-    CookieVerf, DirListEnd, Entry, EntryPlus, FileHandle, ReaddirArgs, ReaddirFail, ReaddirOkHead,
+    CookieVerf, DirListEnd, Entry, EntryPlus, Fattr, FileHandle, ReaddirArgs, ReaddirFail, ReaddirOkHead,
     ReaddirplusArgs, Status,
 };
 use std::ops::ControlFlow;
@@ -144,7 +144,10 @@ impl Page<'_, '_> {
             fileid: self.file_id(entry),
             name: entry.name,
             cookie: entry.cookie,
-            name_attributes: entry.object.map(|(_, attrs)| convert::fattr_of(self.volume, attrs)),
+            name_attributes: entry.object.map(|(key, attrs)| match key.view().is_entry() {
+                true => Fattr { fileid: entry.file_id, ..convert::fattr_of(self.volume, attrs) },
+                false => convert::fattr_of(self.volume, attrs),
+            }),
             name_handle: handle.as_ref().map(|handle| FileHandle(handle.bytes())),
         }
         .encode(self.w);

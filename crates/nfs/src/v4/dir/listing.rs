@@ -111,7 +111,9 @@ impl Entries<'_> {
         };
         let handle = request.contains(attr::FILEHANDLE).then(|| self.signer.sign(self.export.id, key));
         let acl = || self.export.file(key, Blocking::Allowed)?.posix_acl(attrs, Blocking::Allowed);
-        let (handle, mounted_on) = (handle.as_ref(), attrs.file_id);
+        // An entry of a directory of snapshots is the root of another file system (RFC 8881 §5.8.2.19).
+        let mounted_on = if key.view().is_entry() { entry.file_id } else { attrs.file_id };
+        let handle = handle.as_ref();
         let source = AttrSource { fs: &self.system, handle, attrs, mounted_on, acl: &acl };
         encode(request, &source, w)
     }

@@ -225,8 +225,10 @@ fn list_matching(
         _ => None,
     };
     let parent = parent.map(|found| (found.file.key(), found.attrs));
-    let (mut cookie, needs_attrs) = (cursor.cookie, page.needs_attrs);
+    let mut cookie = cursor.cookie;
     let dir = FrozenDir::of(open)?;
+    // Entries of a directory of snapshots have attributes without opening their snapshots.
+    let needs_attrs = page.needs_attrs && open.file.key().view() != ViewId::DIRECTORY;
     let mut take = |entry: &Entry<'_>| {
         if page.is_single && !page.listing.is_empty() {
             return ControlFlow::Break(());

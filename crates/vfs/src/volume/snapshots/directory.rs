@@ -36,6 +36,13 @@ impl SnapshotsDir {
         self.table.list.load_full()
     }
 
+    /// The directory in a snapshot; [`FsError::Stale`] if the snapshot does not have it.
+    fn root_in(&self, view: ViewId) -> FsResult<(FileKey, Attrs)> {
+        let key = self.dir.key().in_view(view.entry());
+        let attrs = self.table.node(&key, Blocking::Allowed)?.attrs(Blocking::Allowed)?;
+        Ok((key, attrs))
+    }
+
     /// Whether the directory existed at the time of a snapshot, as far as its creation time says.
     fn may_be_in(snapshot: &Snapshot, dir: &Attrs) -> bool {
         dir.born.is_none_or(|born| born.seconds <= snapshot.created.seconds)
@@ -112,21 +119,30 @@ impl Node for SnapshotsDir {
         Ok(Lookup { attrs: self.dir.attrs(Blocking::Allowed)?, node: NodeRef::clone(&self.dir) })
     }
 
-    fn read_dir(&self, cookie: u64, _: bool, sink: &mut EntrySink<'_>) -> FsResult<bool> {
+    /// With their objects, snapshots that do not have the directory are left out, as they are in lookups.
+    fn read_dir(&self, cookie: u64, plus: bool, sink: &mut EntrySink<'_>) -> FsResult<bool> {
         let dir = self.dir.attrs(Blocking::Allowed)?;
         let own = made_up_id(dir.file_id, ViewId::DIRECTORY);
         let list = self.list();
-        let mut entries = vec![(SELF_COOKIE, &b"."[..], own), (PARENT_COOKIE, b"..", dir.file_id)];
+        let mut entries =
+            vec![(SELF_COOKIE, &b"."[..], own, None), (PARENT_COOKIE, b"..", dir.file_id, None)];
         let snapshots = list.iter().filter(|snapshot| Self::may_be_in(snapshot, &dir)).map(|snapshot| {
             let Snapshot { view, name, .. } = snapshot;
-            (FIRST_COOKIE + u64::from(view.0), name.as_bytes(), made_up_id(dir.file_id, *view))
+            let file_id = made_up_id(dir.file_id, *view);
+            (FIRST_COOKIE + u64::from(view.0), name.as_bytes(), file_id, Some(*view).filter(|_| plus))
         });
         entries.extend(snapshots);
         // In the order of their cookies: a listing goes on after the cookie of an entry that is gone.
         entries.sort_unstable_by_key(|(cookie, ..)| *cookie);
         let mut rest = entries.into_iter().filter(|(at, ..)| *at > cookie);
-        Ok(rest.all(|(cookie, name, file_id)| {
-            sink(&Entry { name, file_id, cookie, object: None }).is_continue()
+        Ok(rest.all(|(cookie, name, file_id, view)| {
+            let object = match view.map(|view| self.root_in(view)) {
+                Some(Err(FsError::Stale)) => return true,
+                // Without attributes, the client sees the error when it looks the entry up.
+                root => root.and_then(Result::ok),
+            };
+            let object = object.as_ref().map(|(key, attrs)| (key, attrs));
+            sink(&Entry { name, file_id, cookie, object }).is_continue()
         }))
     }
 
