@@ -1,5 +1,5 @@
 //! Drives `xtask/guest/rquota.sh`: a managed volume with quotas on the host, and `quota` in the guest over mounts of the
-//! kernel's client.
+//! kernel's client. Then Samba's `smbcquotas` asks on the host for the same quotas.
 //!
 //! The service is in its own network namespace, where port 111 is free for the port mapper. It is at an address that guest
 //! and host know by the same number: the port mapper tells clients the address, too.
@@ -9,19 +9,25 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 
 use super::image::{Image, Suite};
 use super::machine::Guest;
 use super::namespace;
 use super::shared::Machine;
-use crate::managed::Managed;
+use crate::managed::{Managed, smb_password};
 use crate::process;
+use crate::samba::USER;
 
 const SCRIPT: &str = include_str!("../../guest/rquota.sh");
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const NFS_PORT: u16 = 2049;
 const RQUOTA_PORT: u16 = 4049;
+/// The only port that `smbcquotas` tries.
+const SMB_PORT: u16 = 445;
+const LOGIN: &str = "alice";
+/// The user whose files the script leaves: two of 1 MiB in `work`, of which it may have 4 MiB.
+const USER_ID: u32 = 1001;
 /// A run that stops half-way but reports success would pass with fewer checks.
 const CHECKS_MIN: usize = 19;
 
@@ -62,7 +68,30 @@ pub(super) fn run_in_namespace(args: &Args, machine: &mut Machine<'_>) -> anyhow
         .start(&guest, SCRIPT, Duration::from_secs(args.timeout_s))?
         .finish()?
         .require_checks(CHECKS_MIN)?;
+    over_smb(&work)?;
     service.stop()
+}
+
+/// `smbcquotas` shows used bytes, soft limit and limit. No limit is all ones.
+fn over_smb(work: &Path) -> anyhow::Result<()> {
+    let (share, login) = (format!("//{ADDRESS}/work"), format!("{LOGIN}%{}", USER.password));
+    let ask = |arguments: &[&str]| {
+        let all = [&[share.as_str(), "-U", &login], arguments].concat();
+        let output = process::output(work, "smbcquotas", &all)?;
+        Ok::<_, anyhow::Error>(String::from_utf8_lossy(&output).split_whitespace().collect::<String>())
+    };
+    let own = format!("\\{LOGIN}:2097152/{}/4194304", u64::MAX);
+    for arguments in [&["-L"][..], &["-u", LOGIN], &["-m", "SMB2_10", "-L"]] {
+        let said = ask(arguments)?;
+        ensure!(said.ends_with(&own), "smbcquotas {arguments:?}: {said}");
+    }
+    let said = ask(&["-F"])?;
+    ensure!(said.contains("QuotasEnabled:On") && said.contains("DenyDisk:On"), "smbcquotas -F: {said}");
+    let set = format!("UQLIM:{LOGIN}:1000/2000");
+    for refused in [["-u", "root"], ["-S", &set], ["-S", "FSQLIM:1000/2000"]] {
+        ensure!(ask(&refused).is_err(), "smbcquotas {refused:?} was not refused");
+    }
+    Ok(())
 }
 
 /// The volume `work` with limits for user 1001 and group 2001, which the script expects, and `squashed`.
@@ -73,15 +102,18 @@ fn start(binary: &Path, work: &Path) -> anyhow::Result<Managed> {
     std::fs::write(&config, text)?;
     std::fs::set_permissions(&config, std::fs::Permissions::from_mode(0o600))?;
     let config = process::text(&config)?;
+    let smb = format!("{ADDRESS}:{SMB_PORT}");
     let service = Managed::start_at(
         (ADDRESS, NFS_PORT).into(),
         binary,
         work,
         &[],
-        &["--config", config, "--snapshots", "copy"],
+        &["--config", config, "--snapshots", "copy", "--smb-listen", &smb],
     )?;
+    let (id, password) = (USER_ID.to_string(), smb_password(work)?);
+    service.manage_with(&["user", "create", LOGIN, "--uid", &id, "--password-file", &password])?;
     service.manage("pool create p --level plimsoll/unlimited --size 4GiB")?;
-    let protocols = "--protocols nfsv3,nfsv4.0,nfsv4.1,nfsv4.2";
+    let protocols = "--protocols nfsv3,nfsv4.0,nfsv4.1,nfsv4.2,smb";
     for (name, squash) in [("work", "none"), ("squashed", "root")] {
         service.manage(&format!(
             "volume create {name} --pool p --size 1GiB --mode 0777 --allow {ADDRESS} --squash {squash} {protocols}"

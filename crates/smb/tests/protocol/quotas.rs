@@ -1,20 +1,21 @@
 //! Quotas of users: what is left, the limits, and the refusals.
 
-use crate::rig::{BOB, Client, Offer, Opening, Rig, SHARE, query};
-use smb_wire::classes::file::SizeInformation;
+use crate::rig::{BOB, Client, Offer, Opening, Rig, SHARE, name, query};
+use smb_wire::classes::file::{DispositionInformation, RenameInformation, SizeInformation};
 use smb_wire::classes::file_system::{
     AttributeInformation, ControlInformation, FileSystemAttributes, FullSizeInformation,
     SizeInformation as FsSize,
 };
 use smb_wire::classes::{FileClass, FileSystemClass};
-use smb_wire::create::CreateDisposition;
-use smb_wire::dir::OutputResponse;
+use smb_wire::create::{CreateDisposition, CreateOptions, ShareAccess};
+use smb_wire::dir::{DirectoryClass, OutputResponse, QueryDirectoryFlags, QueryDirectoryRequest};
 use smb_wire::header::Command;
-use smb_wire::info::{InfoType, QueryInfoRequest};
+use smb_wire::info::{InfoType, QueryInfoRequest, SecurityInformation, SetInfoRequest};
 use smb_wire::quota::{QueryQuota, QuotaControlFlags, QuotaInformation, entries};
 use smb_wire::security::Sid;
-use smb_wire::{Decode, Encode, FileId, NtStatus};
-use vfs::{QuotaKind, QuotaLimits, QuotaRule, QuotaTarget};
+use smb_wire::types::AccessMask;
+use smb_wire::{Decode, Encode, FileId, NtStatus, Utf16};
+use vfs::{ExportRule, QuotaKind, QuotaLimits, QuotaRule, QuotaTarget, Squash};
 
 const UNIT: u64 = 4096;
 const ALICE_ID: u32 = 1000;
@@ -147,4 +148,127 @@ fn users_see_their_own_quota_alone() {
     assert_eq!(ask(&mut alice, file, &all(), 40), Err(NtStatus::BUFFER_TOO_SMALL));
     let short = query(InfoType::QUOTA, file, 0, 4096);
     alice.call(Command::QUERY_INFO, &short).assert_refused(NtStatus::INVALID_PARAMETER);
+}
+
+/// The index of quotas as Windows and Samba name it.
+const INDEX: &str = "$Extend\\$Quota:$Q:$INDEX_ALLOCATION";
+
+/// The open by which Samba's `smbcquotas` asks: it would write, too.
+fn index() -> Opening {
+    let share = ShareAccess::READ | ShareAccess::WRITE;
+    Opening { access: AccessMask(0x0002_019f), share, ..Opening::by(CreateDisposition::OPEN) }
+}
+
+#[test]
+fn quotas_are_asked_for_at_the_index_of_quotas() {
+    let rig = Rig::new();
+    let mut alice = rig.alice();
+    alice.put("file", &[1; 5000]);
+    alice.create(INDEX, index()).assert_refused(NtStatus::OBJECT_NAME_INVALID);
+    limit(&rig, &[(None, 1 << 20, None)]);
+    for name in [INDEX, "$EXTEND\\$quota:$q:$Index_Allocation"] {
+        let file = alice.open(name, index());
+        let listed = ask(&mut alice, file, &all(), 4096).unwrap();
+        let [own] = listed[..] else { panic!("{listed:?}") };
+        assert_eq!((own.quota_used, own.quota_limit), (8192, 1 << 20));
+        let one = QueryQuota { sids: vec![own.sid], ..all() };
+        assert_eq!(ask(&mut alice, file, &one, 4096), Ok(vec![own]));
+        assert_eq!(alice.close(file).status(), NtStatus::SUCCESS);
+    }
+    for other in ["$Extend\\$Quota", "$Extend\\$Quota:$Q", "$Extend\\$Quota:$Q:$INDEX_ALLOCATION:$DATA"] {
+        let refused = alice.create(other, index()).status();
+        assert_ne!(refused, NtStatus::SUCCESS, "{other}");
+    }
+}
+
+#[test]
+fn index_of_quotas_gives_no_right_to_the_root() {
+    let rig = Rig::new();
+    limit(&rig, &[(None, 1 << 20, None)]);
+    let mut alice = rig.alice();
+    for disposition in
+        [CreateDisposition::SUPERSEDE, CreateDisposition::CREATE, CreateDisposition::OVERWRITE_IF]
+    {
+        alice.create(INDEX, Opening { disposition, ..index() }).assert_refused(NtStatus::ACCESS_DENIED);
+    }
+    let deletes = Opening { options: CreateOptions::DELETE_ON_CLOSE, ..Opening::by(CreateDisposition::OPEN) };
+    alice.create(INDEX, deletes).assert_refused(NtStatus::ACCESS_DENIED);
+    let file = alice.open(INDEX, index());
+    let pattern = name("*");
+    let list = QueryDirectoryRequest {
+        file_information_class: DirectoryClass::NAMES,
+        flags: QueryDirectoryFlags::empty(),
+        file_index: 0,
+        file_id: file,
+        file_name: Utf16::new(&pattern).unwrap(),
+        output_buffer_length: 4096,
+    };
+    alice.call(Command::QUERY_DIRECTORY, &list).assert_refused(NtStatus::ACCESS_DENIED);
+    let hidden = DispositionInformation { delete_pending: true };
+    assert_eq!(alice.set(file, FileClass::DISPOSITION, &hidden), NtStatus::ACCESS_DENIED);
+    let target = name("moved");
+    let rename = RenameInformation {
+        replace_if_exists: false,
+        root_directory: 0,
+        file_name: Utf16::new(&target).unwrap(),
+    };
+    assert_eq!(alice.set(file, FileClass::RENAME, &rename), NtStatus::ACCESS_DENIED);
+    // It shares with every other open of the root.
+    let all = Opening { share: ShareAccess::empty(), access: AccessMask::MAXIMUM_ALLOWED, ..Opening::dir() };
+    assert_eq!(alice.create("", all).status(), NtStatus::SUCCESS);
+    assert_eq!(alice.create(INDEX, index()).status(), NtStatus::SUCCESS);
+}
+
+#[test]
+fn rules_are_not_set_over_smb() {
+    let rig = Rig::new();
+    let mut alice = rig.alice();
+    let file = alice.open("file", Opening::default());
+    let set = |client: &mut Client, info_type, class: u8, buffer: &[u8]| {
+        let request = SetInfoRequest {
+            info_type,
+            file_info_class: class,
+            buffer,
+            additional_information: SecurityInformation::empty(),
+            file_id: file,
+        };
+        client.call(Command::SET_INFO, &request).status()
+    };
+    let control = ControlInformation { default_quota_limit: 1 << 30, ..ControlInformation::default() };
+    let (control, class) = (control.to_bytes(), FileSystemClass::CONTROL.0);
+    assert_eq!(set(&mut alice, InfoType::QUOTA, 0, &[0; 48]), NtStatus::NOT_SUPPORTED, "no quotas");
+    assert_eq!(set(&mut alice, InfoType::FILESYSTEM, class, &control), NtStatus::NOT_SUPPORTED);
+    limit(&rig, &[(None, 1 << 20, None)]);
+    assert_eq!(set(&mut alice, InfoType::QUOTA, 0, &[0; 48]), NtStatus::ACCESS_DENIED);
+    assert_eq!(set(&mut alice, InfoType::FILESYSTEM, class, &control), NtStatus::ACCESS_DENIED);
+    let rules = rig.volume.quotas().unwrap().rules();
+    assert_eq!(rules.len(), 1);
+    assert_eq!(rules[0].limits.bytes, Some(1 << 20));
+}
+
+/// A rule that makes every user root: an administrator.
+#[test]
+fn root_lists_all_users_in_any_number_of_replies() {
+    let rule = ExportRule { squash: Squash::All, anonymous_uid: 0, ..ExportRule::everybody() };
+    let rig = Rig::with_rule(rule);
+    let rules: Vec<_> = (0..40).map(|id| (Some(2000 + id), u64::from(id + 1) << 20, None)).collect();
+    limit(&rig, &rules);
+    let mut root = rig.alice();
+    let file = root.open(INDEX, index());
+    let mut limits = Vec::new();
+    for round in 0.. {
+        match ask(&mut root, file, &QueryQuota { restart_scan: round == 0, ..all() }, 300) {
+            Ok(page) => limits.extend(page.iter().map(|entry| entry.quota_limit)),
+            Err(end) => {
+                assert_eq!(end, NtStatus::NO_MORE_ENTRIES);
+                break;
+            }
+        }
+        assert!(round < 100, "the listing does not end");
+    }
+    limits.retain(|&limit| limit != -1);
+    let expected: Vec<i64> = (1..=40).map(|mib| mib << 20).collect();
+    assert_eq!(limits, expected);
+    let single = QueryQuota { return_single: true, ..all() };
+    assert_eq!(ask(&mut root, file, &single, 4096).unwrap().len(), 1);
 }

@@ -8,6 +8,7 @@ mod contexts;
 mod durable;
 mod frozen;
 mod posix;
+mod quota_index;
 mod resolve;
 mod streams;
 mod timewarp;
@@ -100,6 +101,9 @@ pub(crate) fn create(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Wr
     if posix.naming() == Naming::Posix {
         // In POSIX opens the mode alone controls writing.
         args.file_attributes = args.file_attributes.without(FileAttributes::READONLY);
+    }
+    if posix.naming() == Naming::Windows && quota_index::is_named(&disk, &args.name) {
+        args = quota_index::open_of_root(args)?;
     }
     let (path, part) = names::path_and_part(&args.name.units().collect::<Vec<_>>(), posix.naming())?;
     if path.len() > PATH_NAMES_MAX {

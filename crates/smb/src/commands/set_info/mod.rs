@@ -13,12 +13,12 @@ use crate::request::context::RequestContext;
 use crate::request::outcome::{CommandError, CommandResult};
 use crate::request::payload;
 use crate::state::open::Open;
-use smb_wire::classes::FileClass;
 use smb_wire::classes::file::{
     BasicInformation, DispositionFlags, DispositionInformation, DispositionInformationEx, Mode,
     ModeInformation, PositionInformation, RenameFlags, RenameInformation, RenameInformationEx,
     SizeInformation,
 };
+use smb_wire::classes::{FileClass, FileSystemClass};
 use smb_wire::info::{InfoType, SetInfoRequest, SetInfoResponse};
 use smb_wire::types::{AccessMask, FileAttributes};
 use smb_wire::{Decode, FileTime, NtStatus, Writer};
@@ -41,9 +41,17 @@ pub(crate) fn set(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Write
     match args.info_type {
         InfoType::FILE => set_file(cx, &open, FileClass(args.file_info_class), args.buffer)?,
         InfoType::SECURITY => security::set(cx, &open, args.additional_information, args.buffer)?,
-        InfoType::FILESYSTEM | InfoType::QUOTA => {
-            return Err(NtStatus::NOT_SUPPORTED.into());
+        // Rules of quotas are set by the management alone, as for a caller who is no administrator.
+        InfoType::QUOTA if open.file.volume().ruling_quotas().is_some() => {
+            return Err(NtStatus::ACCESS_DENIED.into());
         }
+        InfoType::FILESYSTEM
+            if FileSystemClass(args.file_info_class) == FileSystemClass::CONTROL
+                && open.file.volume().ruling_quotas().is_some() =>
+        {
+            return Err(NtStatus::ACCESS_DENIED.into());
+        }
+        InfoType::FILESYSTEM | InfoType::QUOTA => return Err(NtStatus::NOT_SUPPORTED.into()),
         _ => return Err(NtStatus::INVALID_PARAMETER.into()),
     }
     if payload::is_user_data(args.info_type, args.file_info_class) {
