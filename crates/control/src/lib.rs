@@ -71,7 +71,7 @@ pub use operation::{
 pub use policy::{NewPolicy, Policy, PolicyChange};
 pub use pool::{NewPool, Pool, PoolChange};
 pub use protocol::{PROTOCOLS_MAX, Protocols};
-pub use quota::{parse_target as parse_quota_target, target_name as quota_target_name};
+pub use quota::target_name as quota_target_name;
 pub use rule::{Access, Client, Clients, ExportRule};
 pub use schedule::{Daily, Hourly, Monthly, Schedules, WeekDay, Weekly, Zone};
 pub use service::{Clock, Dependencies, Entropy, PAGE_MAX, Page, Service, VolumeClients};

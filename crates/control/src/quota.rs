@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use envelope::{Bytes, Level, Provider};
+use identity::{Id, Resolver, Sid};
 use vfs::backend::quotas::QUOTA_RULES_MAX;
 use vfs::{QuotaKind, QuotaLimits, QuotaRule, QuotaTarget};
 
@@ -17,10 +18,11 @@ pub fn target_name(target: QuotaTarget) -> String {
     target.id.map_or_else(|| format!("{kind}:{DEFAULT}"), |id| format!("{kind}:{id}"))
 }
 
-/// Parses the name of a rule's target.
-pub fn parse_target(name: &str) -> Result<QuotaTarget> {
+/// Parses the name of a rule's target. A security identifier stands for the number that files store for it.
+pub(crate) fn parse_target(name: &str, resolver: &dyn Resolver) -> Result<QuotaTarget> {
     let invalid = || {
-        let allowed = "user:ID, group:ID, user:default, group:default; an ID is at most 4294967294";
+        let allowed = "user:ID, group:ID, user:default, group:default; an ID is at most 4294967294, or the security identifier \
+                       of a user or group that files can have, like S-1-22-1-1001";
         Error::invalid(format!("a quota of {name:?}"), allowed)
     };
     let (kind, id) = name.split_once(':').ok_or_else(invalid)?;
@@ -31,6 +33,13 @@ pub fn parse_target(name: &str) -> Result<QuotaTarget> {
     };
     let id = match id {
         DEFAULT => None,
+        sid if sid.starts_with("S-") => {
+            let id = sid.parse().ok().and_then(|sid: Sid| resolver.id_of(&sid));
+            match (kind, id) {
+                (QuotaKind::User, Some(Id::User(id))) | (QuotaKind::Group, Some(Id::Group(id))) => Some(id),
+                _ => return Err(invalid()),
+            }
+        }
         id => Some(id.parse().ok().filter(|&id| id != u32::MAX).ok_or_else(invalid)?),
     };
     Ok(QuotaTarget { kind, id })
@@ -97,14 +106,34 @@ pub(crate) fn text(rule: &QuotaRule) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use identity::{Accounts, SharedAccounts};
+
+    fn accounts() -> SharedAccounts {
+        SharedAccounts::new(Accounts::empty("S-1-5-21-1-2-3".parse().unwrap(), "FILES"))
+    }
+
+    #[test]
+    fn security_identifiers_stand_for_the_numbers_of_files() {
+        for (sid, name) in [
+            ("user:S-1-22-1-1001", "user:1001"),
+            ("group:S-1-22-2-7", "group:7"),
+            ("user:S-1-5-21-1-2-3-3002", "user:1001"),
+            ("group:S-1-5-21-1-2-3-3003", "group:1001"),
+        ] {
+            assert_eq!(target_name(parse_target(sid, &accounts()).unwrap()), name, "{sid}");
+        }
+    }
 
     #[test]
     fn target_names_are_parsed_as_they_are_written() {
         for name in ["user:0", "user:4294967294", "group:7", "user:default", "group:default"] {
-            assert_eq!(target_name(parse_target(name).unwrap()), name);
+            assert_eq!(target_name(parse_target(name, &accounts()).unwrap()), name);
         }
-        for bad in ["", "user", "user:", "user:-1", "user:4294967295", "other:1", "user:1 "] {
-            assert!(matches!(parse_target(bad), Err(Error::Invalid { .. })), "{bad}");
+        let bad = ["", "user", "user:", "user:-1", "user:4294967295", "other:1", "user:1 "];
+        let bad_sids =
+            ["user:S-1-1-0", "user:S-1-22-2-7", "group:S-1-22-1-7", "user:S-1-x", "user:S-1-22-1-4294967295"];
+        for bad in bad.into_iter().chain(bad_sids) {
+            assert!(matches!(parse_target(bad, &accounts()), Err(Error::Invalid { .. })), "{bad}");
         }
     }
 

@@ -31,7 +31,7 @@ fn in_path(path: &str, tag: &str) -> Vec<Value> {
             ),
             "snapshot" => ("Name of the snapshot.".to_owned(), name_schema()),
             "target" => (
-                "Target of the rule: `user:ID`, `group:ID`, `user:default` or `group:default`.".to_owned(),
+                "Target of the rule: `user:ID`, `group:ID`, `user:default` or `group:default`. An ID is a number or a security identifier.".to_owned(),
                 json!({ "type": "string", "pattern": "^(user|group):([0-9]{1,10}|default)$", "examples": ["user:1001"] }),
             ),
             "user" => ("Name of the user.".to_owned(), name_schema()),

@@ -6,7 +6,7 @@ use crate::endpoint::{Docs, Endpoint, Json, Needs, NoBody, NoQuery};
 use crate::problem::Result;
 use api_client::model::{Operation, QuotaCheck, QuotaLimits, QuotaReport, QuotaRule, Quotas};
 use axum::http::Method;
-use control::{Kind, Role, parse_quota_target};
+use control::{Kind, Role};
 
 const TAG: &str = "quotas";
 const ALL: &str = "/v1/volumes/{name}/quotas";
@@ -76,14 +76,14 @@ fn list(call: &Call, _: NoQuery, _: NoBody) -> Result<Json<Quotas>> {
 }
 
 fn set(call: &Call, _: NoQuery, Json(new): Json<QuotaLimits>) -> Result<Json<QuotaRule>> {
-    let target = parse_quota_target(call.part("target"))?;
+    let target = call.service().quota_target(call.part("target"))?;
     let rule = vfs::QuotaRule { target, limits: FromBody::from_body(new)? };
     let done = call.service().set_quota(&call.context(false), &call.name(Kind::Volume)?, &rule)?;
     Ok(Json(done.value.to_body()))
 }
 
 fn delete(call: &Call, _: NoQuery, _: NoBody) -> Result<Json<Operation>> {
-    let target = parse_quota_target(call.part("target"))?;
+    let target = call.service().quota_target(call.part("target"))?;
     let done = call.service().delete_quota(&call.context(false), &call.name(Kind::Volume)?, target)?;
     Ok(Json(done.to_body()))
 }

@@ -6,12 +6,17 @@ use crate::error::{Error, Result};
 use crate::kind::Kind;
 use crate::name::VolumeName;
 use crate::operation::{ChangeContext, ChangeResult, Operation, Verb};
-use crate::quota::{check_count, check_limits, target_name, text};
+use crate::quota::{check_count, check_limits, parse_target, target_name, text};
 use crate::volume::Volume;
 use std::sync::Arc;
 use vfs::{FsError, QuotaCheck, QuotaReport, QuotaRule, QuotaTarget};
 
 impl Service {
+    /// Parses the name of a rule's target: `user:1001`, `group:default`, `user:S-1-5-21-1-2-3-3002`.
+    pub fn quota_target(&self, name: &str) -> Result<QuotaTarget> {
+        parse_target(name, &self.accounts)
+    }
+
     pub fn quotas(&self, name: &VolumeName) -> Result<Vec<QuotaRule>> {
         let (_, served) = self.with_quotas(name)?;
         Ok(served.quotas().map(vfs::Quotas::rules).unwrap_or_default())

@@ -1,12 +1,15 @@
 //! Quotas: rules, their bounds, reports, and what the record says.
 
 use super::rig::{Rig, context, furnished, volume};
-use crate::{Error, parse_quota_target};
+use crate::Error;
+use crate::quota::parse_target;
+use identity::{Accounts, SharedAccounts, Sid};
 use vfs::{QuotaLimits, QuotaRule};
 
 fn rule(target: &str, bytes: u64) -> QuotaRule {
     let limits = QuotaLimits { bytes: Some(bytes), ..QuotaLimits::default() };
-    QuotaRule { target: parse_quota_target(target).unwrap(), limits }
+    let nobody = SharedAccounts::new(Accounts::empty(Sid::everyone(), ""));
+    QuotaRule { target: parse_target(target, &nobody).unwrap(), limits }
 }
 
 #[test]

@@ -285,6 +285,10 @@ impl Backend for FusedBackend {
     fn snapshots(&self) -> Option<&dyn Snapshots> {
         (!self.with.lacks.load(Ordering::SeqCst)).then_some(self as _)
     }
+
+    fn quotas(&self) -> Option<&dyn vfs::Quotas> {
+        self.disk.quotas()
+    }
 }
 
 impl FusedBackend {

@@ -70,10 +70,10 @@ enum Command {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 struct Owner {
-    /// A user: a name of this service, an ID, or "default"
+    /// A user: a name of this service, an ID, a security identifier of Windows, or "default"
     #[arg(long, value_name = "USER", add = names::users())]
     user: Option<String>,
-    /// A group: a name of this service, an ID, or "default"
+    /// A group: a name of this service, an ID, a security identifier of Windows, or "default"
     #[arg(long, value_name = "GROUP", add = names::groups())]
     group: Option<String>,
 }
@@ -112,7 +112,9 @@ impl Limits {
 impl Owner {
     /// The target as the API names it.
     fn target(&self, session: &Session) -> anyhow::Result<String> {
-        let is_number = |text: &str| text == "default" || text.bytes().all(|byte| byte.is_ascii_digit());
+        let is_number = |text: &str| {
+            text == "default" || text.starts_with("S-1-") || text.bytes().all(|byte| byte.is_ascii_digit())
+        };
         Ok(match (&self.user, &self.group) {
             (Some(user), _) if is_number(user) => format!("user:{user}"),
             (Some(user), _) => format!("user:{}", session.ask(|client| client.user(user))?.value.uid),

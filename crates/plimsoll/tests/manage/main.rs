@@ -16,6 +16,7 @@ mod metrics;
 mod mount;
 mod newcomer;
 mod page;
+mod quota_writers;
 mod quotas;
 mod rig;
 mod secure;

@@ -42,6 +42,13 @@ fn quota_is_set_shown_and_deleted() {
     assert!(service.refuses(&both).contains("cannot be used with"));
     assert!(service.refuses(&["quota", "set", "v1", "--user", "1"]).contains("a rule without a limit"));
     assert!(service.refuses(&["quota", "list", "v2"]).contains("there is no volume v2"));
+    let said = service.says(&["quota", "set", "v1", "--user", "S-1-22-1-1001", "--bytes", "60GiB"]);
+    assert_eq!(said, "Set the quota of user:1001 on v1: 60 GiB.\n");
+    let said = service.refuses(&["quota", "set", "v1", "--group", "S-1-22-1-1001", "--bytes", "1GiB"]);
+    assert!(said.contains("the security identifier of a user or group"), "{said}");
+    for bad in ["S-1-1-0", "S-1-5-21-1-2-3-1000", "S-1-x"] {
+        assert!(service.refuses(&["quota", "delete", "v1", "--user", bad]).contains("a quota of"), "{bad}");
+    }
     service.says(&["quota", "delete", "v1", "--group", "default"]);
     let said = service.says(&["quota", "delete", "v1", "--user", "1001"]);
     assert_eq!(said, "Deleted the quota of user:1001 on v1.\n");
