@@ -188,7 +188,7 @@ fn run_that_fails_is_in_the_record() {
     run_at(&rig, &service, START + 6 * MINUTE);
     let failed = service.operations(None, 1).unwrap().items.remove(0);
     assert_eq!((failed.name.as_str(), failed.actor.as_str()), ("v/hourly", "policy p1"));
-    assert!(matches!(&failed.outcome, Outcome::Failed(reason) if reason.contains("btrfs")), "{failed:?}");
+    assert!(matches!(&failed.outcome, Outcome::Failed(reason) if reason.contains("Btrfs")), "{failed:?}");
     rig.lacks_snapshots.store(false, Ordering::SeqCst);
     run_at(&rig, &service, START + HOUR + 6 * MINUTE);
     assert_eq!(of_kind(&service, SnapshotKind::Hourly), 1, "the next one is made");
