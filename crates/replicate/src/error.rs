@@ -44,6 +44,20 @@ pub enum Error {
     TargetNotEmpty,
     /// The backup has no such path.
     NoPath(String),
+    /// The connection of a replication failed.
+    Link(io::Error),
+    /// The other side of a replication sent something that no service sends.
+    Peer(&'static str),
+    /// The other side of a replication has nothing for this one: the reason.
+    Refused(String),
+    /// The two sides of a replication have no point in common, so that everything has to be sent again: the reason.
+    NoCommonPoint(String),
+    /// The destination has to go back to this point first; `None`: it has to be empty.
+    GoBack(Option<u64>),
+    /// The directory for the state of a replication is damaged.
+    WorkDir(&'static str),
+    /// The files of a destination are not what the replication has made of them.
+    Diverged(String),
 }
 
 impl fmt::Display for Error {
@@ -88,6 +102,16 @@ impl fmt::Display for Error {
             ),
             Self::Stopped => f.write_str("stopped"),
             Self::TargetNotEmpty => f.write_str("the target of a restore must be empty"),
+            Self::Link(error) => write!(f, "the connection to the other side failed: {error}"),
+            Self::Peer(why) => write!(f, "the other side does not follow the protocol: {why}"),
+            Self::Refused(reason) => f.write_str(reason),
+            Self::NoCommonPoint(reason) => write!(f, "{reason}; only a full copy is possible"),
+            Self::GoBack(Some(point)) => write!(f, "the destination has to go back to point {point} first"),
+            Self::GoBack(None) => f.write_str("the destination has to be empty first"),
+            Self::WorkDir(why) => write!(f, "the state of the replication is damaged: {why}"),
+            Self::Diverged(what) => {
+                write!(f, "the destination was changed by something else than its replication: {what}")
+            }
             Self::NoPath(path) => write!(f, "the backup has no file {path:?}"),
         }
     }

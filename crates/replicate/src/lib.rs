@@ -1,4 +1,4 @@
-//! Backups of snapshots in a vault, and restores.
+//! Backups of snapshots in a vault, restores, and replication of volumes.
 //!
 //! A *vault* is a directory or a bucket ([`store::ObjectStore`]). A *backup* in it is a manifest, an index of all files,
 //! and packs of their data. Each backup can be restored alone; unchanged data is in the packs of earlier backups.
@@ -6,8 +6,8 @@
 //!
 //! Time, randomness and waiting are arguments. Storage is reached through `vfs::Backend` only.
 //!
-//! Layers, top down: `backup`, `restore`, `compare`, `verify`, `sweep`, `tree`, `inodes`, `vault`, `sorter`, `store`,
-//! `job`, `error`, `format`.
+//! Layers, top down: `replication`, `backup`, `restore`, `compare`, `verify`, `sweep`, `tree`, `walk`, `inodes`,
+//! `vault`, `sorter`, `store`, `job`, `error`, `format`.
 
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
@@ -18,6 +18,7 @@ mod error;
 mod format;
 mod inodes;
 mod job;
+pub mod replication;
 mod restore;
 mod sorter;
 pub mod store;
@@ -25,6 +26,7 @@ mod sweep;
 mod tree;
 mod vault;
 mod verify;
+mod walk;
 
 pub use backup::backup;
 pub use compare::{Difference, compare};

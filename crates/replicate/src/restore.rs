@@ -65,13 +65,17 @@ pub fn restore(
 }
 
 fn check_empty(root: &NodeRef) -> FsResult<Result<()>> {
+    Ok(if is_empty(root)? { Ok(()) } else { Err(Error::TargetNotEmpty) })
+}
+
+/// Whether a directory has no entries but those that a file system makes by itself.
+pub(crate) fn is_empty(root: &NodeRef) -> FsResult<bool> {
     let mut is_empty = true;
     root.read_dir(0, false, &mut |entry| {
-        // What a file system makes by itself.
         is_empty = matches!(entry.name, b"." | b".." | b"lost+found");
         if is_empty { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
-    Ok(if is_empty { Ok(()) } else { Err(Error::TargetNotEmpty) })
+    Ok(is_empty)
 }
 
 struct Restorer<'r, 'v, 'a> {

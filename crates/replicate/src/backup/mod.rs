@@ -3,7 +3,6 @@
 mod copy;
 mod packer;
 mod resume;
-mod walk;
 mod writer;
 
 use crate::error::{Error, Result};
@@ -14,6 +13,7 @@ use crate::format::seal::ObjectKind;
 use crate::job::{Job, Progress, Source};
 use crate::vault::index::{Cursor, Index, load_packs};
 use crate::vault::{Vault, at};
+use crate::walk::walk;
 use copy::Copier;
 use packer::Packer;
 use resume::Resume;
@@ -36,7 +36,7 @@ pub fn backup(vault: &Vault, id: BackupId, source: &Source<'_>, job: &mut Job<'_
     let resume = Resume::load(vault, id, job.scratch)?;
     known.extend(resume.packs.iter().map(|(pack, info)| (*pack, *info)));
     let packer = Packer::new(vault, id, known);
-    let walked = walk::walk(source.backend, job)?;
+    let walked = walk(source.backend, job.scratch, job.progress)?;
     let progress =
         Progress { files_total: Some(walked.files), bytes_total: Some(walked.bytes), ..Progress::default() };
     let skipped = walked.skipped;

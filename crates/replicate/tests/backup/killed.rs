@@ -1,8 +1,8 @@
 //! A process that dies in the middle of a backup into a directory, at every step of every object.
 
+use crate::everything;
 use crate::linux::Place;
 use crate::rig::noise;
-use crate::trees;
 use replicate::BackupId;
 use replicate::store::{Directory, ObjectSink, ObjectStore, Pace};
 use std::io;
@@ -90,7 +90,7 @@ fn inner() {
 fn killed_backup_is_finished_by_the_next_process() {
     let Some(place) = Place::new() else { return };
     let volume = place.open("volume");
-    trees::fill_tree(&volume.root(), &|| ());
+    everything::fill_tree(&volume.root(), &|| ());
     let large = volume.root().create_unchecked(crate::rig::name(b"large"), &crate::rig::plain()).unwrap();
     large.found.node.write(0, &noise(5, 4 << 20), KEEP_SET_ID).unwrap();
     drop(volume);

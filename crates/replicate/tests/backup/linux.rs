@@ -1,7 +1,7 @@
 //! Real files, and a vault in a directory.
 
+use crate::everything;
 use crate::rig::{name, new_id, noise, owner, plain, random, source_of};
-use crate::trees;
 use posix::{Options, Store};
 use replicate::store::{Directory, ObjectStore};
 use replicate::{
@@ -100,7 +100,7 @@ impl Place {
 fn real_files_are_restored_with_everything() {
     let Some(place) = Place::new() else { return };
     let volume = place.open("volume");
-    trees::fill_tree(&volume.root(), &|| ());
+    everything::fill_tree(&volume.root(), &|| ());
     let (first, _) = place.back_up(&*volume, None, now());
     assert_eq!(place.compare(&first, &*volume), []);
     let target = place.open("target");
@@ -123,7 +123,7 @@ fn real_files_are_restored_with_everything() {
 fn change_of_a_real_file_is_found_by_its_change_time() {
     let Some(place) = Place::new() else { return };
     let volume = place.open("volume");
-    trees::fill_tree(&volume.root(), &|| ());
+    everything::fill_tree(&volume.root(), &|| ());
     let (root, mut later) = (volume.root(), now());
     let file = root.create_unchecked(name(b"file"), &plain()).unwrap().found.node;
     file.write(0, &noise(1, 3 << 20), KEEP_SET_ID).unwrap();

@@ -1,5 +1,6 @@
 //! Backups of volumes in memory, and restores.
 
+mod everything;
 mod faults;
 mod incremental;
 mod killed;
@@ -13,3 +14,4 @@ mod skip;
 mod sweeping;
 mod trees;
 mod verifying;
+mod volume;

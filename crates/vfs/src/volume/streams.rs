@@ -271,13 +271,24 @@ pub fn tree_of(root: &NodeRef) -> FsResult<Option<NodeRef>> {
     }
 }
 
-/// Makes a stream of the file with this key below the root of a backend that serves no client yet. The stream belongs to
-/// the owners in `attrs`.
-pub fn restore_stream(root: &NodeRef, key: &FileKey, name: &[u8], attrs: &Attrs) -> FsResult<NodeRef> {
+/// The hidden tree below the root of a backend that serves no client, made if missing.
+pub fn make_tree(root: &NodeRef) -> FsResult<NodeRef> {
     let (tree, is_new) = take_dir(root, Name::STREAMS)?;
     if is_new {
         mark(root, &tree)?;
     }
+    Ok(tree)
+}
+
+/// A directory in the hidden tree that is not for streams, made if missing. Its name is never a key in hexadecimal digits.
+pub fn make_hidden_dir(root: &NodeRef, name: Name<'_>) -> FsResult<NodeRef> {
+    take_dir(&make_tree(root)?, name).map(|(dir, _)| dir)
+}
+
+/// Makes a stream of the file with this key below the root of a backend that serves no client yet. The stream belongs to
+/// the owners in `attrs`.
+pub fn restore_stream(root: &NodeRef, key: &FileKey, name: &[u8], attrs: &Attrs) -> FsResult<NodeRef> {
+    let tree = make_tree(root)?;
     let (dir, _) = take_dir(&tree, Name::new(dir_name(key).as_bytes())?)?;
     let stored = StoredName::new(name)?;
     Ok(dir.create(stored.name()?, &|_| Ok(of_file(attrs)))?.found.node)

@@ -4,25 +4,31 @@ use crate::error::{Error, Result, at};
 use crate::format::bytes::Writer;
 use crate::format::records::{encode_entry, write_attrs};
 use crate::format::sort_key;
-use crate::job::{Job, Progress};
+use crate::job::Progress;
 use crate::sorter::{Sorted, Sorter};
 use std::ops::ControlFlow;
+use std::path::Path;
 use vfs::volume::streams;
 use vfs::{Attrs, Backend, Blocking, FileKey, FileType, FsError, Name, NodeRef, ViewId};
 
 /// Entries of a directory that are in memory at a time.
 const BATCH: usize = 512;
 
-pub(super) struct Walked {
+pub(crate) struct Walked {
     /// Inodes with their attributes alone, entries, and streams with the keys of their files.
-    pub(super) records: Sorted,
-    pub(super) files: u64,
-    pub(super) bytes: u64,
-    pub(super) skipped: u64,
+    pub(crate) records: Sorted,
+    pub(crate) files: u64,
+    pub(crate) bytes: u64,
+    pub(crate) skipped: u64,
 }
 
-pub(super) fn walk(backend: &dyn Backend, job: &mut Job<'_>) -> Result<Walked> {
-    let (records, linked) = (Sorter::new(job.scratch), Sorter::new(job.scratch));
+/// `progress` is called after each part of a directory; `Break` is [`Error::Stopped`].
+pub(crate) fn walk(
+    backend: &dyn Backend,
+    scratch: &Path,
+    progress: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
+) -> Result<Walked> {
+    let (records, linked) = (Sorter::new(scratch), Sorter::new(scratch));
     let root = backend.root();
     let attrs = root.attrs(Blocking::Allowed).map_err(at(|| "the root".to_owned()))?;
     let root_key = root.key().in_view(ViewId::LIVE);
@@ -33,7 +39,7 @@ pub(super) fn walk(backend: &dyn Backend, job: &mut Job<'_>) -> Result<Walked> {
     while let Some((dir, cookie)) = open.pop() {
         walk.step(&dir, cookie, &mut open)?;
         let seen = Progress { files_done: walk.files, bytes_done: walk.bytes, ..Progress::default() };
-        if (job.progress)(&seen).is_break() {
+        if progress(&seen).is_break() {
             return Err(Error::Stopped);
         }
     }

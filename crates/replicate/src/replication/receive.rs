@@ -1,0 +1,276 @@
+//! The destination of a replication.
+
+use super::Means;
+use super::apply::{self, Applier, Files};
+use super::frame::{Frames, Link};
+use super::key_map::KeyMap;
+use super::log::{Found, Log, Start};
+use super::message::{Message, Point, RelationId};
+use crate::error::{Error, Result, at};
+use crate::job::Progress;
+use crate::restore::is_empty;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use vfs::{Backend, Blocking, FileType, FsError, FsResult, Name, NodeRef};
+
+/// The volume that a replication writes.
+pub trait Target {
+    /// The live files. No client reaches them, and nothing else changes them.
+    fn backend(&self) -> Arc<dyn Backend>;
+
+    /// Makes the present state of the live files the last point of the destination, durably. After a crash it may be called
+    /// again for the same point.
+    fn commit(&self, point: Point) -> Result<()>;
+}
+
+/// A directory of a destination for what it has to know of its replication.
+pub struct WorkDir {
+    path: PathBuf,
+    safe_bytes: u64,
+}
+
+impl WorkDir {
+    /// Opens a directory, or makes it.
+    pub fn open(path: &Path) -> Result<Self> {
+        if !path.is_dir() {
+            stable::files::make_dirs(path, 0o700).map_err(Error::Scratch)?;
+        }
+        Ok(Self { path: path.to_owned(), safe_bytes: apply::SAFE_BYTES })
+    }
+
+    /// Makes the place of a transfer safe after so many bytes of data.
+    #[must_use]
+    pub fn safe_after(self, safe_bytes: u64) -> Self {
+        Self { safe_bytes, ..self }
+    }
+
+    fn log(&self) -> PathBuf {
+        self.path.join("log")
+    }
+
+    fn map(&self, point: u64) -> PathBuf {
+        self.path.join(format!("map-{point}"))
+    }
+
+    fn map_of(&self, point: Option<u64>) -> Result<KeyMap> {
+        point.map_or_else(|| Ok(KeyMap::empty()), |point| KeyMap::open(&self.map(point)))
+    }
+
+    /// Whether the live files are no longer those of the last of these points, because a transfer has begun.
+    pub fn is_partial(&self, points: &[u64]) -> Result<bool> {
+        Ok(self.unfinished(points)?.is_some())
+    }
+
+    /// The log of a transfer that has not ended.
+    fn unfinished(&self, points: &[u64]) -> Result<Option<Found>> {
+        let found = Found::read(&self.log())?;
+        Ok(found.filter(|found| Some(&found.start.point.number) > points.last()))
+    }
+
+    /// Forgets an unfinished transfer: the live files are those of the last of these points again.
+    pub fn discard(&self, points: &[u64]) -> Result<()> {
+        remove(&self.log())?;
+        self.sweep(points)
+    }
+
+    /// Removes the maps of other points.
+    fn sweep(&self, points: &[u64]) -> Result<()> {
+        for entry in std::fs::read_dir(&self.path).map_err(Error::Scratch)? {
+            let name = entry.map_err(Error::Scratch)?.file_name();
+            let point = name.to_str().and_then(|name| name.strip_prefix("map-")?.parse::<u64>().ok());
+            if point.is_some_and(|point| !points.contains(&point)) {
+                remove(&self.path.join(name))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn remove(path: &Path) -> Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::Scratch(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Takes over the next point from the source, or the rest of one. `points` are those that the destination has, in ascending
+/// order; its live files are those of the last one, or on their way to the next. Returns the point, and the bytes received.
+///
+/// [`Error::GoBack`] asks the caller to revert the live files to a point, to forget later points, and to call again after
+/// [`WorkDir::discard`].
+pub fn receive(
+    link: &mut dyn Link,
+    relation: RelationId,
+    work: &WorkDir,
+    points: &[u64],
+    target: &dyn Target,
+    means: &mut Means<'_>,
+) -> Result<(Point, u64)> {
+    let last = points.last().copied();
+    let unfinished = work.unfinished(points)?;
+    if unfinished.as_ref().is_some_and(|found| found.start.base != last) {
+        return Err(Error::GoBack(last));
+    }
+    if let Some(found) = unfinished.as_ref().filter(|found| found.is_complete) {
+        let files = Files::open(target.backend(), found.start.root, work.map_of(last)?)?;
+        finish(work, points, found.start.point, &files, target, means)?;
+        return Ok((found.start.point, 0));
+    }
+    let mut frames = Frames::new(link);
+    let resume = unfinished.as_ref().map(Found::resume);
+    frames.write(&Message::Hello { relation, points: points.to_vec(), unfinished: resume }.encode())?;
+    frames.flush()?;
+    let (start, is_resumed) = begin(&mut frames)?;
+    let log = match unfinished {
+        Some(found) if is_resumed && found.start == start => found.reopen(&work.log())?,
+        Some(_) if !is_resumed => return Err(Error::GoBack(last)),
+        None if !is_resumed => {
+            check_start(&start, points, &target.backend())?;
+            Log::create(&work.log(), &start)?
+        }
+        _ => return Err(Error::Peer("it goes on with another transfer")),
+    };
+    let files = Files::open(target.backend(), start.root, work.map_of(last)?)?;
+    take(&mut frames, Applier::new(&files, log, work.safe_bytes), means)?;
+    finish(work, points, start.point, &files, target, means)?;
+    let done = Message::Done { number: start.point.number };
+    // If it does not arrive, the next greeting says the same.
+    _ = frames.write(&done.encode()).and_then(|()| frames.flush());
+    Ok((start.point, frames.bytes))
+}
+
+fn begin(frames: &mut Frames<'_>) -> Result<(Start, bool)> {
+    loop {
+        return match Message::decode(&frames.read()?) {
+            Some(Message::Alive) => continue,
+            Some(Message::Begin { point, base, root, is_resumed }) => {
+                Ok((Start { point, base, root }, is_resumed))
+            }
+            Some(Message::Refused { has_no_common_point: true, reason }) => Err(Error::NoCommonPoint(reason)),
+            Some(Message::Refused { reason, .. }) => Err(Error::Refused(reason)),
+            _ => Err(Error::Peer("it does not answer the greeting")),
+        };
+    }
+}
+
+/// Checks that a transfer begins with the live files.
+fn check_start(start: &Start, points: &[u64], target: &Arc<dyn Backend>) -> Result<()> {
+    let last = points.last().copied();
+    if start.point.number == 0 || Some(start.point.number) <= last {
+        return Err(Error::Peer("its point does not follow the last one"));
+    }
+    match start.base {
+        None if last.is_some() => Err(Error::Peer("it sends everything although there are points in common")),
+        None => match is_empty(&target.root()).map_err(at(|| "the destination".to_owned()))? {
+            true => Ok(()),
+            false => Err(Error::GoBack(None)),
+        },
+        base if base == last => Ok(()),
+        Some(base) if points.contains(&base) => Err(Error::GoBack(Some(base))),
+        Some(_) => Err(Error::Peer("it begins at a point that the destination does not have")),
+    }
+}
+
+fn take(frames: &mut Frames<'_>, mut applier: Applier<'_>, means: &mut Means<'_>) -> Result<()> {
+    let (mut files_total, mut bytes_total) = (None, None);
+    loop {
+        let payload = frames.read()?;
+        let malformed = Error::Peer("a message is malformed");
+        match Message::decode(&payload).ok_or(malformed)? {
+            Message::Alive => {}
+            Message::Totals { files, bytes } => (files_total, bytes_total) = (Some(files), Some(bytes)),
+            Message::Record { key, old, new } => applier.record(key, old, new)?,
+            Message::Data { offset, bytes } => applier.data(offset, &bytes)?,
+            Message::Zero { offset, len } => applier.zero(offset, len)?,
+            Message::End => return applier.end().map(drop),
+            _ => return Err(Error::Peer("a message is out of place")),
+        }
+        let progress = Progress { files_total, bytes_total, bytes_sent: frames.bytes, ..applier.progress };
+        if (means.pace)(payload.len() as u64).is_break() || (means.progress)(&progress).is_break() {
+            return Err(Error::Stopped);
+        }
+    }
+}
+
+fn finish(
+    work: &WorkDir,
+    points: &[u64],
+    point: Point,
+    files: &Files,
+    target: &dyn Target,
+    means: &mut Means<'_>,
+) -> Result<()> {
+    apply::finish(files, &work.log(), &work.map(point.number), means)?;
+    target.commit(point)?;
+    let keep: Vec<u64> = points.last().copied().into_iter().chain([point.number]).collect();
+    work.discard(&keep)
+}
+
+/// Removes everything from a destination, for a copy from the beginning.
+pub fn clear(target: &dyn Backend) -> Result<()> {
+    let shown = || "the destination".to_owned();
+    let root = target.root();
+    clear_dir(&root, &root).and_then(|()| target.sync()).map_err(at(shown))
+}
+
+fn clear_dir(root: &NodeRef, dir: &NodeRef) -> FsResult<()> {
+    let mut open = vec![NodeRef::clone(dir)];
+    while let Some(dir) = open.last() {
+        let dir = NodeRef::clone(dir);
+        match clear_files(root, &dir)? {
+            Some(below) => open.push(below),
+            None => drop(open.pop()),
+        }
+    }
+    Ok(())
+}
+
+/// Removes the entries of a directory, up to the first directory that is not empty, which it returns.
+fn clear_files(root: &NodeRef, dir: &NodeRef) -> FsResult<Option<NodeRef>> {
+    let mut names = Vec::new();
+    dir.read_dir(0, false, &mut |entry| {
+        if !matches!(entry.name, b"." | b"..") {
+            names.push(entry.name.to_vec());
+        }
+        std::ops::ControlFlow::Continue(())
+    })?;
+    let is_root = dir.key() == root.key();
+    for name in &names {
+        if is_root && name == b"lost+found" {
+            continue;
+        }
+        let is_hidden = is_root && name == Name::STREAMS.bytes();
+        let name = if is_hidden { Name::STREAMS } else { Name::new(name)? };
+        let found = match dir.lookup(name, Blocking::Allowed) {
+            Err(FsError::NotFound) => continue,
+            found => found?,
+        };
+        if found.attrs.file_type != FileType::Directory {
+            dir.remove(name, &|_| Ok(()))?;
+            continue;
+        }
+        match dir.remove_dir(name, &|_| Ok(())) {
+            Err(FsError::NotEmpty) => return Ok(Some(found.node)),
+            removed => removed.map(drop)?,
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_dir_forgets_maps_of_other_points() {
+        let dir = tempfile::tempdir().unwrap();
+        let work = WorkDir::open(&dir.path().join("a/b")).unwrap();
+        for point in 1..5 {
+            std::fs::write(work.map(point), b"").unwrap();
+        }
+        work.discard(&[2, 3]).unwrap();
+        let there: Vec<bool> = (1..5).map(|point| work.map(point).exists()).collect();
+        assert_eq!(there, [false, true, true, false]);
+    }
+}

@@ -1,0 +1,11 @@
+//! Replication of volumes in memory.
+
+#[path = "../backup/everything.rs"]
+mod everything;
+mod failures;
+mod points;
+mod random;
+mod rig;
+mod tree;
+#[path = "../backup/volume.rs"]
+mod volume;
