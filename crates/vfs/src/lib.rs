@@ -62,4 +62,4 @@ pub use namespace::{
 };
 pub use volume::Volume;
 pub use volume::extra_attrs::ExtraAttrs;
-pub use volume::snapshots::{Snapshot, SnapshotDirectory, SnapshotList};
+pub use volume::snapshots::{PointBackend, Snapshot, SnapshotDirectory, SnapshotList};

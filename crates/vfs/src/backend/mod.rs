@@ -166,6 +166,11 @@ pub trait Backend: Send + Sync {
         true
     }
 
+    /// Whether nobody can change its files. Exports of it are read-only for everyone.
+    fn is_read_only(&self) -> bool {
+        false
+    }
+
     /// The snapshots of the volume; `None` if the storage can make none.
     fn snapshots(&self) -> Option<&dyn Snapshots> {
         None

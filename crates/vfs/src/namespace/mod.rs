@@ -268,7 +268,10 @@ impl Namespace {
 }
 
 impl Export {
-    pub fn new(path: impl Into<String>, volume: Arc<Volume>, rules: Vec<ExportRule>) -> Self {
+    /// An export of a volume. All rules of a volume that is read-only are.
+    pub fn new(path: impl Into<String>, volume: Arc<Volume>, mut rules: Vec<ExportRule>) -> Self {
+        let is_read_only = volume.is_read_only();
+        rules.iter_mut().for_each(|rule| rule.read_only |= is_read_only);
         Self {
             id: volume.id().into(),
             path: path.into(),

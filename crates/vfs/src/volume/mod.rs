@@ -283,6 +283,11 @@ impl Volume {
         &self.traffic
     }
 
+    /// Whether no client can change any file, because of the storage.
+    pub fn is_read_only(&self) -> bool {
+        self.backend.is_read_only()
+    }
+
     pub(crate) fn extra_attrs_cache(&self) -> &ExtraAttrsCache {
         &self.extra_attrs
     }

@@ -441,6 +441,9 @@ impl Volume {
     /// was copied from elsewhere, where no file has the keys of the tree. Also removes a temporary link that a crash
     /// has left.
     pub fn sweep_streams(&self) -> FsResult<bool> {
+        if self.is_read_only() {
+            return Ok(true);
+        }
         let mut swept = self.streams().swept.lock();
         let from = match *swept {
             Sweep::Begin => {

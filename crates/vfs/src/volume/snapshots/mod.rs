@@ -4,8 +4,10 @@
 
 mod directory;
 mod frozen;
+mod point;
 pub(super) mod table;
 
+pub use point::PointBackend;
 pub use table::{Snapshot, SnapshotDirectory, SnapshotList};
 
 use super::{Volume, streams};
