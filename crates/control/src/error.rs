@@ -2,6 +2,7 @@
 
 use crate::difference::Difference;
 use crate::kind::{Kind, State};
+use crate::replication::ReplicationError;
 use crate::store::StoreError;
 use envelope::Bytes;
 use std::fmt;
@@ -130,11 +131,15 @@ pub enum Error {
         error: FsError,
     },
     Store(StoreError),
+    Replication(ReplicationError),
 }
 
 impl Error {
     /// Whether the same request with [`crate::ChangeContext::force`] succeeds.
     pub fn may_be_forced(&self) -> bool {
+        if let Self::Replication(error) = self {
+            return error.may_be_forced();
+        }
         matches!(
             self,
             Self::Busy { .. } | Self::HasSnapshots { .. } | Self::BelowUse { .. } | Self::PoolFull { .. }
@@ -262,6 +267,7 @@ impl fmt::Display for Error {
             ),
             Self::Storage { doing, error } => write!(f, "the storage failed to {doing}: {error}"),
             Self::Store(error) => error.fmt(f),
+            Self::Replication(error) => error.fmt(f),
         }
     }
 }

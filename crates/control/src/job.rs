@@ -38,6 +38,11 @@ pub(crate) enum JobSpec {
         volume: u64,
         view: u32,
     },
+    /// Takes the destination of a replication to the next point.
+    Transfer {
+        volume: u64,
+        relation: u64,
+    },
 }
 
 /// The progress of a job that has begun.
@@ -100,14 +105,15 @@ impl JobSpec {
             Self::DeleteSnapshot { volume, .. }
             | Self::Revert { volume, .. }
             | Self::Clone { volume, .. }
-            | Self::RestoreFiles { volume, .. } => Some(VolumeId(volume)),
+            | Self::RestoreFiles { volume, .. }
+            | Self::Transfer { volume, .. } => Some(VolumeId(volume)),
         }
     }
 
     /// The snapshot that it reads, which must stay until it ends.
     pub(crate) fn pinned(self) -> Option<(VolumeId, ViewId)> {
         match self {
-            Self::DeleteSnapshot { .. } => None,
+            Self::DeleteSnapshot { .. } | Self::Transfer { .. } => None,
             Self::Revert { volume, view, .. } | Self::RestoreFiles { volume, view } => {
                 Some((VolumeId(volume), ViewId(view)))
             }
@@ -122,6 +128,7 @@ impl JobSpec {
             Self::Revert { .. } => "reverts the volume",
             Self::Clone { .. } => "makes a volume from a snapshot",
             Self::RestoreFiles { .. } => "restores files from a snapshot",
+            Self::Transfer { .. } => "replicates to the volume",
         }
     }
 
@@ -129,7 +136,7 @@ impl JobSpec {
     pub(crate) fn unit(self) -> &'static str {
         match self {
             Self::DeleteSnapshot { .. } | Self::Revert { .. } | Self::Clone { .. } => "steps",
-            Self::RestoreFiles { .. } => "bytes",
+            Self::RestoreFiles { .. } | Self::Transfer { .. } => "bytes",
         }
     }
 }
@@ -216,6 +223,12 @@ impl Jobs {
         };
         let (mut state, _) = self.changed.wait_timeout_while(self.state.lock(), time, goes_on);
         if goes_on(&mut state) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    }
+
+    /// Waits until a job runs no more.
+    pub(crate) fn wait(&self, id: OperationId) {
+        let state = self.state.lock();
+        drop(self.changed.wait_while(state, |state| state.running.contains_key(&id)));
     }
 
     pub(crate) fn is_cancelled(&self, id: OperationId) -> bool {

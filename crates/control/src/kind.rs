@@ -13,6 +13,7 @@ pub enum Kind {
     Token,
     Operation,
     Quota,
+    Replication,
 }
 
 /// The progress of a volume's last change.
@@ -30,5 +31,5 @@ pub enum State {
     Reverting,
 }
 
-words!(Kind: Pool = "pool", Volume = "volume", Snapshot = "snapshot", Policy = "policy", User = "user", Group = "group", Token = "token", Operation = "operation", Quota = "quota");
+words!(Kind: Pool = "pool", Volume = "volume", Snapshot = "snapshot", Policy = "policy", User = "user", Group = "group", Token = "token", Operation = "operation", Quota = "quota", Replication = "replication");
 words!(State: Creating = "creating", Ready = "ready", Updating = "updating", Deleting = "deleting", Reverting = "reverting");

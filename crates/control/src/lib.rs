@@ -33,6 +33,7 @@ mod protocol;
 mod quota;
 mod reconcile;
 mod reconcile_snapshots;
+mod replication;
 mod rule;
 mod schedule;
 mod seal;
@@ -72,9 +73,12 @@ pub use policy::{NewPolicy, Policy, PolicyChange};
 pub use pool::{NewPool, Pool, PoolChange};
 pub use protocol::{PROTOCOLS_MAX, Protocols};
 pub use quota::target_name as quota_target_name;
+pub use replication::{
+    MirrorState, NewReplication, Replication, ReplicationError, ReplicationSchedule, Transfer,
+};
 pub use rule::{Access, Client, Clients, ExportRule};
 pub use schedule::{Daily, Hourly, Monthly, Schedules, WeekDay, Weekly, Zone};
-pub use service::{Clock, Dependencies, Entropy, PAGE_MAX, Page, Service, VolumeClients};
+pub use service::{Clock, Dependencies, Entropy, PAGE_MAX, Page, ReplicationStatus, Service, VolumeClients};
 pub use smb::{CREATE_MODE, DIRECTORY_MODE, SMB_SETTINGS, SmbAssignment, SmbSetting, SmbSettings, SmbValue};
 pub use snapshot::{NewSnapshot, Snapshot, SnapshotChange, SnapshotKind, SnapshotState};
 pub use store::{STORE_FILE, StoreError};

@@ -25,7 +25,7 @@ pub(crate) fn export(
         export.at(volume.endpoints.clone()).shared(volume.smb.0)
     };
     let is_there = matches!(volume.state, State::Ready | State::Updating | State::Reverting);
-    (is_there && !protocols.is_empty()).then(export)
+    (is_there && !protocols.is_empty() && open.has_files()).then(export)
 }
 
 pub(crate) struct Serving {

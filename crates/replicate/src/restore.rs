@@ -70,9 +70,14 @@ fn check_empty(root: &NodeRef) -> FsResult<Result<()>> {
 
 /// Whether a directory has no entries but those that a file system makes by itself.
 pub(crate) fn is_empty(root: &NodeRef) -> FsResult<bool> {
+    is_empty_but(root, |_| false)
+}
+
+/// Whether it has no entries but those, and some others.
+pub(crate) fn is_empty_but(root: &NodeRef, others: impl Fn(&[u8]) -> bool) -> FsResult<bool> {
     let mut is_empty = true;
     root.read_dir(0, false, &mut |entry| {
-        is_empty = matches!(entry.name, b"." | b".." | b"lost+found");
+        is_empty = matches!(entry.name, b"." | b".." | b"lost+found") || others(entry.name);
         if is_empty { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
     Ok(is_empty)

@@ -35,7 +35,8 @@ fn rig() -> Rig {
     make(&fs.root(), "stays", b"one");
     make(&fs.root(), "goes", b"one");
     fs.snapshots().unwrap().create(ViewId(1)).unwrap();
-    let points = Arc::new(PointBackend::new(Arc::new(fs.clone()), ViewId(1)).unwrap());
+    let points = Arc::new(PointBackend::new(Arc::new(fs.clone())));
+    points.show(ViewId(1)).unwrap();
     let volume = Volume::new(VolumeId(1), "v", points.clone(), Durability::Sync, 1);
     volume.set_snapshot_directory(SnapshotDirectory::Hidden);
     let rules = vec![ExportRule { squash: Squash::None, ..ExportRule::everybody() }];
@@ -85,7 +86,7 @@ fn clients_see_the_point_until_the_next_is_shown() {
     let again = rig.export.file(&stays.key(), ALLOWED).unwrap();
     assert_eq!(rig.read(&again).unwrap(), b"two");
     assert_eq!(stays.key().view(), ViewId::LIVE);
-    assert_eq!(rig.points.view(), ViewId(2));
+    assert_eq!(rig.points.view(), Some(ViewId(2)));
     assert_eq!(rig.points.show(ViewId(3)), Err(FsError::NotFound));
 }
 
@@ -121,4 +122,23 @@ fn upkeep_of_the_volume_changes_nothing() {
     rig.points.show(ViewId(2)).unwrap();
     while !rig.export.volume.sweep_streams().unwrap() {}
     rig.export.volume.sync().unwrap();
+}
+
+#[test]
+fn nothing_is_seen_before_the_first_point_and_after_the_close() {
+    let fs = MemFs::new(Arc::new(Time::default));
+    make(&fs.root(), "file", b"one");
+    let points = Arc::new(PointBackend::new(Arc::new(fs.clone())));
+    let volume = Volume::new(VolumeId(1), "v", points.clone(), Durability::Sync, 1);
+    assert!(!volume.has_files());
+    let export = Arc::new(Export::new("/v", Arc::new(volume), Vec::new()));
+    let root = export.root();
+    assert_eq!(root.attrs(ALLOWED).err(), Some(FsError::Stale));
+    points.snapshots().unwrap().create(ViewId(1)).unwrap();
+    points.show(ViewId(1)).unwrap();
+    assert!(export.volume.has_files() && root.attrs(ALLOWED).is_ok());
+    points.close();
+    assert!(!export.volume.has_files());
+    assert_eq!(root.attrs(ALLOWED).err(), Some(FsError::Stale));
+    assert_eq!(points.show(ViewId(1)), Err(FsError::Stale));
 }

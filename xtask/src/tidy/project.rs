@@ -26,7 +26,7 @@ pub(super) const EDGES: [Row<'_>; 25] = [
     ("nfs", &["nfs-wire", "stable", "transport", "vfs", "xdr"], &["vfs-testing"]),
     ("smb", &["identity", "smb-wire", "stable", "transport", "vfs", "xdr"], &["vfs-testing"]),
     ("envelope", &[], &[]),
-    ("control", &["envelope", "identity", "stable", "vfs"], &["vfs-testing"]),
+    ("control", &["envelope", "identity", "replicate", "stable", "vfs"], &["vfs-testing"]),
     // The catalog of levels defines the valid level names of a body.
     ("api-client", &["envelope"], &[]),
     // The locks of `vfs::sync`, and the networks of `vfs::bounds`.

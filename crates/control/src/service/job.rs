@@ -10,6 +10,7 @@ use crate::limits::{JOB_RECORD_MS, JOB_THREADS};
 use crate::name::VolumeName;
 use crate::object_locks::Locked;
 use crate::operation::{Operation, OperationId, Outcome};
+use crate::replication::Transfer;
 use crate::snapshot::{Snapshot, SnapshotState};
 use crate::store;
 use crate::warning::Warning;
@@ -22,6 +23,7 @@ use vfs::{Progress, ViewId, VolumeId, panics};
 /// The end of a job's run.
 pub(super) enum JobEnd {
     Succeeded,
+    Transferred(Transfer),
     Cancelled,
     /// The service stops; the next start goes on with it.
     Stopped,
@@ -98,6 +100,7 @@ impl Service {
             JobSpec::RestoreFiles { volume, view } => {
                 self.restore_in_volume(id, VolumeId(volume), ViewId(view))
             }
+            JobSpec::Transfer { relation, .. } => self.transfer(id, relation),
         }
     }
 
@@ -108,7 +111,9 @@ impl Service {
                 let volume = self.volume_of(spec)?;
                 volume.map(|volume| self.lock_volume(&volume, None)).transpose()
             }
-            JobSpec::DeleteSnapshot { .. } | JobSpec::RestoreFiles { .. } => Ok(None),
+            JobSpec::DeleteSnapshot { .. } | JobSpec::RestoreFiles { .. } | JobSpec::Transfer { .. } => {
+                Ok(None)
+            }
         }
     }
 
@@ -151,9 +156,14 @@ impl Service {
     }
 
     fn end_job(&self, Job { id, spec }: Job, end: JobEnd) -> Result<()> {
+        let mut transferred = None;
         let outcome = match end {
             JobEnd::Stopped => return Ok(()),
             JobEnd::Succeeded => Outcome::Succeeded,
+            JobEnd::Transferred(transfer) => {
+                transferred = Some(transfer);
+                Outcome::Succeeded
+            }
             JobEnd::Cancelled => Outcome::Cancelled,
             JobEnd::Failed(reason) => Outcome::Failed(reason),
         };
@@ -168,6 +178,12 @@ impl Service {
             JobSpec::RestoreFiles { .. } => {
                 self.change(|store| self.end_operation(store, id, &outcome).map(drop))
             }
+            JobSpec::Transfer { relation, .. } => self.change(|store| {
+                if !self.end_operation(store, id, &outcome)? {
+                    return Ok(());
+                }
+                self.record_transfer(store, relation, &outcome, transferred)
+            }),
         }
     }
 

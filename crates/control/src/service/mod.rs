@@ -1,5 +1,5 @@
 //! The one door to what is served. Sibling files are its families: [`pool`], [`volume`] and its [`change`],
-//! [`snapshot`] with [`revert`], [`clone`](self::clone) and [`restore`], [`policy`], [`quota`], [`user`] and [`group`] with what they share ([`account`]), [`token`], [`job`].
+//! [`snapshot`] with [`revert`], [`clone`](self::clone) and [`restore`], [`policy`], [`quota`], [`replication`], [`user`] and [`group`] with what they share ([`account`]), [`token`], [`job`].
 //!
 //! Locks, in the order of their acquisition:
 //!
@@ -25,6 +25,7 @@ mod job;
 mod policy;
 mod pool;
 mod quota;
+mod replication;
 mod restore;
 mod revert;
 mod snapshot;
@@ -33,6 +34,7 @@ mod user;
 mod volume;
 
 pub(crate) use change::PoolAndVolume;
+pub use replication::ReplicationStatus;
 
 use crate::endpoint::Listeners;
 use crate::error::{Error, Result};
@@ -56,7 +58,7 @@ use crate::{levels, namespace};
 use envelope::Bytes;
 use identity::{Accounts, SharedAccounts, Sid};
 use rusqlite::Connection;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, MutexGuard};
@@ -64,7 +66,10 @@ use std::thread::JoinHandle;
 use vfs::claims::Grace;
 use vfs::qos::Pacer;
 use vfs::sync::Mutex;
-use vfs::{Counting, Export, Namespace, Protection, Provisioner, SharedNamespace, VolumeId};
+use vfs::{
+    Counting, Export, Namespace, PointBackend, Protection, Provisioner, SharedNamespace, SnapshotDirectory,
+    VolumeId,
+};
 
 /// Milliseconds since 1970.
 pub type Clock = Box<dyn Fn() -> u64 + Send + Sync>;
@@ -113,6 +118,8 @@ pub struct Service {
     state: Mutex<ServiceState>,
     store: Mutex<Store>,
     accounts: SharedAccounts,
+    /// The destinations of replications, as clients see them.
+    replicas: Mutex<HashMap<VolumeId, Arc<PointBackend>>>,
 }
 
 /// The part of the state that is not in the store.
@@ -160,7 +167,10 @@ impl OpenVolume {
         if !is_same {
             self.export = export.map(Arc::new);
         }
-        self.served.set_snapshot_directory(self.row.snapshot_directory);
+        // Snapshots of a destination are its points: clients see the last one.
+        let is_replica = self.served.is_read_only();
+        let directory = if is_replica { SnapshotDirectory::Hidden } else { self.row.snapshot_directory };
+        self.served.set_snapshot_directory(directory);
         !is_same
     }
 }
@@ -201,6 +211,7 @@ impl Service {
             state: Mutex::new(state),
             store: Mutex::new(store),
             accounts,
+            replicas: Mutex::default(),
         };
         service.reconcile()?;
         Ok(service)

@@ -113,6 +113,7 @@ impl Service {
     /// Refuses a policy for a volume whose storage has no snapshots, or that could get too many.
     pub(super) fn check_policy(&self, volume: &Volume) -> Result<()> {
         let Some(name) = &volume.policy else { return Ok(()) };
+        self.check_writable_volume(volume, "have a policy")?;
         let policy = self.policy(name)?;
         self.check_keep(volume, &policy)
     }

@@ -25,6 +25,7 @@ impl Service {
         volume: &VolumeName,
         new: &NewSnapshot,
     ) -> Result<ChangeResult<Snapshot>> {
+        self.check_writable_volume(&self.find_volume(volume)?, "have snapshots of its own")?;
         self.make_snapshot(context, volume, new, Scheduled::default())
     }
 
@@ -98,7 +99,7 @@ impl Service {
 
     fn check_new(&self, volume: &Volume, new: &NewSnapshot, scheduled: Scheduled) -> Result<()> {
         let pool = self.find_pool(&volume.pool)?;
-        if let Some(name) = &new.name {
+        if let Some(name) = new.name.as_ref().filter(|_| scheduled.kind == SnapshotKind::Manual) {
             levels::check_snapshot_name(&pool, volume, name)?;
         }
         self.check_lock_time(new.locked_until_ms)?;
@@ -168,6 +169,7 @@ impl Service {
         let _locked = self.lock_snapshots(volume);
         check_settled(&self.find_volume(volume)?)?;
         let before = self.snapshot(volume, name)?;
+        self.check_unpinned(&before)?;
         let full_name = before.full_name();
         let thing = (Kind::Snapshot, full_name.as_str());
         check_version(context, Kind::Snapshot, &full_name, before.version)?;
@@ -201,6 +203,28 @@ impl Service {
         name: &SnapshotName,
     ) -> Result<Operation> {
         let _locked = self.lock_snapshots(volume);
+        self.check_unpinned(&self.snapshot(volume, name)?)?;
+        self.remove_locked_snapshot(context, volume, name)
+    }
+
+    /// [`Service::delete_snapshot`] of any snapshot.
+    pub(super) fn remove_snapshot(
+        &self,
+        context: &ChangeContext,
+        volume: &VolumeName,
+        name: &SnapshotName,
+    ) -> Result<Operation> {
+        let _locked = self.lock_snapshots(volume);
+        self.remove_locked_snapshot(context, volume, name)
+    }
+
+    /// [`Service::remove_snapshot`] of a volume whose snapshots the caller has locked.
+    pub(super) fn remove_locked_snapshot(
+        &self,
+        context: &ChangeContext,
+        volume: &VolumeName,
+        name: &SnapshotName,
+    ) -> Result<Operation> {
         let of = self.find_volume(volume)?;
         let before = self.snapshot(volume, name)?;
         let full_name = before.full_name();

@@ -205,7 +205,7 @@ impl Service {
         gate: Arc<Gate>,
         grace: Grace,
     ) -> FsResult<Arc<vfs::Volume>> {
-        let backend = self.dependencies.provisioner.open(volume.id)?;
+        let backend = self.shown(volume.id, self.dependencies.provisioner.open(volume.id)?)?;
         let name = volume.name.as_str();
         let instance = self.dependencies.instance;
         let served = vfs::Volume::new(volume.id, name, backend, volume.durability, instance);
@@ -229,6 +229,7 @@ impl Service {
             spec.volume() != Some(volume.id) && spec.pinned().is_some_and(|(pinned, _)| pinned == volume.id)
         })?;
         if found.state != State::Deleting {
+            self.check_no_replication(&volume)?;
             self.check_no_snapshots(volume.id, context.force)?;
         }
         let clients = self.dependencies.mounts.clients_of(volume.id);

@@ -11,6 +11,7 @@ pub(crate) mod lock_clock;
 pub(crate) mod operation;
 pub(crate) mod policy;
 pub(crate) mod pool;
+pub(crate) mod replication;
 pub(crate) mod restored_file;
 pub(crate) mod rule;
 pub(crate) mod snapshot;
@@ -34,7 +35,7 @@ pub const STORE_FILE: &str = "plimsoll.db";
 /// The mark of a store (`PRAGMA application_id`): "Plim".
 const APPLICATION_ID: i32 = 0x506c_696d;
 /// The steps from an empty file to today's tables. A released step never changes.
-const MIGRATIONS: [&str; 11] = [
+pub(crate) const MIGRATIONS: &[&str] = &[
     include_str!("0001_served.sql"),
     include_str!("0002_tokens.sql"),
     include_str!("0003_endpoints.sql"),
@@ -46,6 +47,7 @@ const MIGRATIONS: [&str; 11] = [
     include_str!("0009_snapshots.sql"),
     include_str!("0010_policies.sql"),
     include_str!("0011_clones.sql"),
+    include_str!("0013_replication.sql"),
 ];
 
 /// Called just before and after each commit: tests end the process there.

@@ -10,6 +10,8 @@ mod growth;
 mod policies;
 mod pool;
 mod quotas;
+mod replication_crash;
+mod replications;
 mod restores;
 mod revert;
 mod rig;

@@ -4,7 +4,7 @@ use super::Means;
 use crate::error::{Error, Result, at};
 use crate::format::CHUNK_BYTES;
 use crate::format::bytes::Reader;
-use crate::format::records::{is_same_state, read_attrs};
+use crate::format::records::{Inode, is_same_state, read_attrs};
 use crate::format::sort_key::{self, Kind};
 use crate::inodes::read_inode;
 use crate::job::{ChangedRanges, Progress};
@@ -13,6 +13,7 @@ use crate::walk::walk;
 use std::cmp::Ordering;
 use std::ops::Range;
 use vfs::volume::copies::next_data;
+use vfs::volume::metadata::Metadata;
 use vfs::{Attrs, Backend, Blocking, FileKey, FileType, FsError, NodeRef, Time};
 
 /// A file that changed so shortly before the earlier state may have changed after it without a later time.
@@ -53,7 +54,7 @@ pub(super) fn find(
     sink.begin(new.files, new.bytes)?;
     let (mut new, mut old) =
         (Distinct::new(new.records)?, old.map(|old| Distinct::new(old.records)).transpose()?);
-    let mut finder = Finder { sides, after, sink, seen: 0 };
+    let mut finder = Finder { sides, after, sink, seen: 0, deferred: None };
     loop {
         let before = old.as_ref().and_then(|old| old.next.as_ref());
         let order = match (before, &new.next) {
@@ -142,6 +143,8 @@ struct Finder<'f> {
     after: Option<(&'f [u8], u64)>,
     sink: &'f mut dyn Sink,
     seen: u64,
+    /// The record of a file that is the same as before, unless its data or entries are not.
+    deferred: Option<(Vec<u8>, Vec<u8>)>,
 }
 
 /// A file or stream of one side.
@@ -164,7 +167,12 @@ impl Finder<'_> {
             Kind::Entry(_) => {
                 let value = |side: Option<&Walked>| side.map_or_else(Vec::new, |side| side.value.clone());
                 let (old, new) = (value(old), value(new));
-                if old == new { Ok(()) } else { self.sink.record(key, &old, &new) }
+                if old == new {
+                    return Ok(());
+                }
+                // The destination's change of the name would change the times of the directory.
+                self.send_deferred()?;
+                self.sink.record(key, &old, &new)
             }
             Kind::Inode => self.compare_inode(key, &file, false, old, new, from),
             Kind::Stream(_) => self.compare_inode(key, &file, true, old, new, from),
@@ -181,6 +189,7 @@ impl Finder<'_> {
         new: Option<&Walked>,
         from: u64,
     ) -> Result<()> {
+        self.deferred = None;
         let old_attrs = old.map(|old| read_object(old, file, is_stream)).transpose()?;
         let Some(new) = new else { return self.sink.record(key, &[1], &[]) };
         let (new_key, attrs) = read_object(new, file, is_stream)?;
@@ -194,11 +203,6 @@ impl Finder<'_> {
         let shown = || format!("file {new_key:?} of the source");
         let node = self.sides.new.node(&new_key, Blocking::Allowed).map_err(at(shown))?;
         let inode = read_inode(&node, &attrs, is_stream).map_err(at(shown))?;
-        let marker: &[u8] = if old.is_some() { &[1] } else { &[] };
-        self.sink.record(key, marker, &inode.encode())?;
-        if attrs.file_type != FileType::Regular {
-            return Ok(());
-        }
         let old = match (self.sides.old, old_attrs) {
             (Some((backend, _)), Some((old_key, attrs))) => {
                 let node = backend.node(&old_key, Blocking::Allowed).map_err(at(shown))?;
@@ -206,7 +210,29 @@ impl Finder<'_> {
             }
             _ => None,
         };
+        match &old {
+            None => self.sink.record(key, &[], &inode.encode())?,
+            Some(Object { node, attrs }) => {
+                let before = read_inode(node, attrs, is_stream).map_err(at(shown))?;
+                if without_access(before) == without_access(inode.clone()) {
+                    self.deferred = Some((key.to_vec(), inode.encode()));
+                } else {
+                    self.sink.record(key, &[1], &inode.encode())?;
+                }
+            }
+        }
+        if attrs.file_type != FileType::Regular {
+            return Ok(());
+        }
         self.compare_data(&new_key, &Object { node, attrs }, old.as_ref(), from)
+    }
+
+    /// Data or entries of the file follow: its record comes first.
+    fn send_deferred(&mut self) -> Result<()> {
+        match self.deferred.take() {
+            Some((key, inode)) => self.sink.record(&key, &[1], &inode),
+            None => Ok(()),
+        }
     }
 
     fn compare_data(&mut self, key: &FileKey, new: &Object, old: Option<&Object>, from: u64) -> Result<()> {
@@ -267,6 +293,7 @@ impl Finder<'_> {
             let end = end.min(len);
             if end > begin {
                 let offset = range.start + begin as u64;
+                self.send_deferred()?;
                 match now[begin..end].iter().all(|&byte| byte == 0) {
                     true => self.sink.zero(offset, (end - begin) as u64)?,
                     false => self.sink.data(offset, now[begin..end].to_vec())?,
@@ -276,6 +303,12 @@ impl Finder<'_> {
         }
         Ok(())
     }
+}
+
+/// Reading a file is no change.
+fn without_access(inode: Inode) -> Vec<u8> {
+    let attrs = Attrs { accessed: Time::default(), ..inode.attrs };
+    Inode { metadata: Metadata { attrs, ..inode.metadata }, ..inode }.encode()
 }
 
 /// The key and the attributes of a walked inode or stream.
@@ -336,8 +369,7 @@ impl Sink for Changes {
     }
 }
 
-/// Counts the changes of a volume since an earlier state of it, whose time is `taken`. A file that changed in the seconds
-/// before that time counts even if it is the same.
+/// Counts the changes of a volume since an earlier state of it, with the time of that state.
 pub fn count_changes(old: (&dyn Backend, Time), new: &dyn Backend, means: &mut Means<'_>) -> Result<Changes> {
     let mut changes = Changes::default();
     find(&Sides { new, old: Some(old), changes: None }, None, &mut changes, means)?;

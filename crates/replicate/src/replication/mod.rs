@@ -18,7 +18,7 @@ mod send;
 pub use difference::{Changes, count_changes};
 pub use frame::Link;
 pub use message::{Point, RelationId};
-pub use receive::{Target, WorkDir, clear, receive};
+pub use receive::{Target, WorkDir, clear, has_no_files, receive};
 pub use send::{Origin, serve};
 
 use crate::job::Progress;

@@ -3,21 +3,23 @@
 use super::Means;
 use super::apply::{self, Applier, Files};
 use super::frame::{Frames, Link};
-use super::key_map::KeyMap;
+use super::key_map::{self, KeyMap};
 use super::log::{Found, Log, Start};
 use super::message::{Message, Point, RelationId};
 use crate::error::{Error, Result, at};
+use crate::format::sort_key;
 use crate::job::Progress;
-use crate::restore::is_empty;
+use crate::restore::{is_empty, is_empty_but};
+use crate::sorter::Sorter;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use vfs::{Backend, Blocking, FileType, FsError, FsResult, Name, NodeRef};
+use vfs::{Backend, Blocking, FileKey, FileType, FsError, FsResult, Name, NodeRef};
 
 /// The volume that a replication writes.
 pub trait Target {
     /// The live files. No client reaches them, and nothing else changes them.
-    fn backend(&self) -> Arc<dyn Backend>;
+    fn backend(&self) -> Result<Arc<dyn Backend>>;
 
     /// Makes the present state of the live files the last point of the destination, durably. After a crash it may be called
     /// again for the same point.
@@ -59,7 +61,18 @@ impl WorkDir {
 
     /// Whether the live files are no longer those of the last of these points, because a transfer has begun.
     pub fn is_partial(&self, points: &[u64]) -> Result<bool> {
-        Ok(self.unfinished(points)?.is_some())
+        Ok(self.mark().exists() || self.unfinished(points)?.is_some())
+    }
+
+    /// Declares the live files to be none of the points, durably, until [`WorkDir::discard`]: they are about to be reverted,
+    /// or clients have changed them.
+    pub fn invalidate(&self) -> Result<()> {
+        let made = stable::files::create_or_truncate(&self.mark(), 0o600).and_then(|mark| mark.sync_all());
+        made.and_then(|()| stable::files::sync_dir(&self.path)).map_err(Error::Scratch)
+    }
+
+    fn mark(&self) -> PathBuf {
+        self.path.join("invalid")
     }
 
     /// The log of a transfer that has not ended.
@@ -68,9 +81,31 @@ impl WorkDir {
         Ok(found.filter(|found| Some(&found.start.point.number) > points.last()))
     }
 
+    /// Prepares the directory of the other side: the maps of these points, from the destination's files to the source's.
+    pub fn reverse(&self, other: &Self, points: &[u64], scratch: &Path) -> Result<()> {
+        other.discard(&[])?;
+        other.invalidate()?;
+        for &point in points {
+            let map = KeyMap::open(&self.map(point))?;
+            let mut sorter = Sorter::new(scratch);
+            for place in 0..map.len() {
+                let (source, target) = map.at(place)?;
+                sorter.push(sort_key::of_file(&target), source.bytes().to_vec())?;
+            }
+            let mut sorted = sorter.finish()?;
+            let mut pairs = std::iter::from_fn(|| match sorted.next() {
+                Ok(pair) => pair.map(|(target, source)| read_pair(&target, &source)),
+                Err(error) => Some(Err(error)),
+            });
+            key_map::write(&other.map(point), &mut pairs)?;
+        }
+        Ok(())
+    }
+
     /// Forgets an unfinished transfer: the live files are those of the last of these points again.
     pub fn discard(&self, points: &[u64]) -> Result<()> {
         remove(&self.log())?;
+        remove(&self.mark())?;
         self.sweep(points)
     }
 
@@ -84,6 +119,14 @@ impl WorkDir {
             }
         }
         Ok(())
+    }
+}
+
+fn read_pair(target: &[u8], source: &[u8]) -> Result<(FileKey, FileKey)> {
+    let pair = target.split_first().map(|(_, target)| (FileKey::new(target), FileKey::new(source)));
+    match pair {
+        Some((Ok(target), Ok(source))) => Ok((target, source)),
+        _ => Err(Error::WorkDir("a key in a map of files is malformed")),
     }
 }
 
@@ -109,11 +152,11 @@ pub fn receive(
 ) -> Result<(Point, u64)> {
     let last = points.last().copied();
     let unfinished = work.unfinished(points)?;
-    if unfinished.as_ref().is_some_and(|found| found.start.base != last) {
+    if work.mark().exists() || unfinished.as_ref().is_some_and(|found| found.start.base != last) {
         return Err(Error::GoBack(last));
     }
     if let Some(found) = unfinished.as_ref().filter(|found| found.is_complete) {
-        let files = Files::open(target.backend(), found.start.root, work.map_of(last)?)?;
+        let files = Files::open(target.backend()?, found.start.root, work.map_of(last)?)?;
         finish(work, points, found.start.point, &files, target, means)?;
         return Ok((found.start.point, 0));
     }
@@ -126,12 +169,12 @@ pub fn receive(
         Some(found) if is_resumed && found.start == start => found.reopen(&work.log())?,
         Some(_) if !is_resumed => return Err(Error::GoBack(last)),
         None if !is_resumed => {
-            check_start(&start, points, &target.backend())?;
+            check_start(&start, points, &target.backend()?)?;
             Log::create(&work.log(), &start)?
         }
         _ => return Err(Error::Peer("it goes on with another transfer")),
     };
-    let files = Files::open(target.backend(), start.root, work.map_of(last)?)?;
+    let files = Files::open(target.backend()?, start.root, work.map_of(last)?)?;
     take(&mut frames, Applier::new(&files, log, work.safe_bytes), means)?;
     finish(work, points, start.point, &files, target, means)?;
     let done = Message::Done { number: start.point.number };
@@ -205,6 +248,13 @@ fn finish(
     target.commit(point)?;
     let keep: Vec<u64> = points.last().copied().into_iter().chain([point.number]).collect();
     work.discard(&keep)
+}
+
+/// Whether a volume has no files.
+pub fn has_no_files(backend: &dyn Backend) -> Result<bool> {
+    let root = backend.root();
+    let is_hidden = |name: &[u8]| name == Name::STREAMS.bytes();
+    is_empty_but(&root, is_hidden).map_err(at(|| "the volume".to_owned()))
 }
 
 /// Removes everything from a destination, for a copy from the beginning.

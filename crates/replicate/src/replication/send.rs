@@ -23,8 +23,9 @@ pub trait Origin {
 
     fn open(&self, point: u64) -> Result<Arc<dyn Backend>>;
 
-    /// The destination has this point. Those before the one before it are no longer needed, nor are later ones.
-    fn confirm(&self, point: u64) -> Result<()>;
+    /// The last point of the destination; `None`: it has none. Points before the one before it are no longer needed, nor are
+    /// later ones.
+    fn confirm(&self, point: Option<u64>) -> Result<()>;
 }
 
 /// Answers a destination: sends it the changes up to a new point, or the rest of those to an earlier one. Returns the
@@ -86,7 +87,7 @@ pub fn serve<'o>(
             return Err(Error::Stopped);
         }
     }
-    origin.confirm(point.number)?;
+    origin.confirm(Some(point.number))?;
     Ok((point, bytes))
 }
 
@@ -112,8 +113,8 @@ fn choose(origin: &dyn Origin, theirs: &[u64], unfinished: Option<Resume>) -> Re
     {
         return Ok(Offer { point, base: common, after: Some((key, offset)) });
     }
-    if let Some(common) = common.filter(|common| theirs.last() == Some(&common.number)) {
-        origin.confirm(common.number)?;
+    if common.map(|common| common.number) == theirs.last().copied() {
+        origin.confirm(theirs.last().copied())?;
     }
     let point = origin.make()?;
     if theirs.last().is_some_and(|&last| last >= point.number) {

@@ -73,10 +73,11 @@ impl Origin for &Source {
         Ok(self.snapshots().open(view(point)).unwrap())
     }
 
-    fn confirm(&self, point: u64) -> Result<()> {
+    fn confirm(&self, point: Option<u64>) -> Result<()> {
         let mut points = self.points.lock();
-        let before = points.iter().rev().map(|found| found.number).find(|&number| number < point);
-        let gone = points.extract_if(.., |found| found.number != point && Some(found.number) != before);
+        let before = points.iter().rev().map(|found| Some(found.number)).find(|&number| number < point);
+        let stays = |number: u64| Some(number) == point || Some(Some(number)) == before;
+        let gone = points.extract_if(.., |found| !stays(found.number));
         gone.for_each(|found| delete(self.snapshots(), view(found.number)));
         Ok(())
     }
@@ -151,8 +152,8 @@ impl Destination {
 }
 
 impl Target for &Destination {
-    fn backend(&self) -> Arc<dyn Backend> {
-        Destination::backend(self)
+    fn backend(&self) -> Result<Arc<dyn Backend>> {
+        Ok(Destination::backend(self))
     }
 
     fn commit(&self, point: Point) -> Result<()> {

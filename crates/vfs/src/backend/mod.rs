@@ -166,6 +166,11 @@ pub trait Backend: Send + Sync {
         true
     }
 
+    /// Whether there are files to serve.
+    fn has_files(&self) -> bool {
+        true
+    }
+
     /// Whether nobody can change its files. Exports of it are read-only for everyone.
     fn is_read_only(&self) -> bool {
         false

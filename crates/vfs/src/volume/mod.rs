@@ -283,6 +283,11 @@ impl Volume {
         &self.traffic
     }
 
+    /// Whether there are files to serve: a destination of a replication has none before its first point.
+    pub fn has_files(&self) -> bool {
+        self.backend.has_files()
+    }
+
     /// Whether no client can change any file, because of the storage.
     pub fn is_read_only(&self) -> bool {
         self.backend.is_read_only()

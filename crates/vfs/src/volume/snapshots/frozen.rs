@@ -92,7 +92,7 @@ pub(super) trait ReadOnlyView: Send + Sync + 'static {
     fn inner(&self) -> FsResult<Self::Inner<'_>>;
 
     /// A node of the storage for its optional features, even after that.
-    fn any(&self) -> Self::Inner<'_>;
+    fn any(&self) -> Option<Self::Inner<'_>>;
 
     fn key(&self) -> FileKey;
 
@@ -139,8 +139,8 @@ impl ReadOnlyView for FrozenView {
         Ok(&self.inner)
     }
 
-    fn any(&self) -> &NodeRef {
-        &self.inner
+    fn any(&self) -> Option<&NodeRef> {
+        Some(&self.inner)
     }
 
     fn key(&self) -> FileKey {
@@ -267,15 +267,15 @@ impl<V: ReadOnlyView> Node for ReadOnlyNode<V> {
     }
 
     fn xattrs(&self) -> Option<&dyn Xattrs> {
-        self.0.any().xattrs().map(|_| self as &dyn Xattrs)
+        self.0.any()?.xattrs().map(|_| self as &dyn Xattrs)
     }
 
     fn ranges(&self) -> Option<&dyn Ranges> {
-        self.0.any().ranges().map(|_| self as &dyn Ranges)
+        self.0.any()?.ranges().map(|_| self as &dyn Ranges)
     }
 
     fn acls(&self) -> Option<&dyn Acls> {
-        self.0.any().acls().map(|_| self as &dyn Acls)
+        self.0.any()?.acls().map(|_| self as &dyn Acls)
     }
 
     refuse_changes!();
@@ -339,7 +339,7 @@ impl<V: ReadOnlyView> Ranges for ReadOnlyNode<V> {
     }
 
     fn shares_storage(&self, target: &NodeRef) -> bool {
-        self.0.any().ranges().is_some_and(|ranges| ranges.shares_storage(target))
+        self.0.any().is_some_and(|node| node.ranges().is_some_and(|ranges| ranges.shares_storage(target)))
     }
 
     fn copy_to(

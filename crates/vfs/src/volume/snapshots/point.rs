@@ -6,22 +6,28 @@
 
 use super::frozen::{ReadOnlyNode, ReadOnlyView, seen_lookup};
 use crate::backend::capabilities::Capabilities;
-use crate::backend::snapshots::Snapshots;
+use crate::backend::snapshots::{Pace, SnapshotUsage, Snapshots};
 use crate::backend::{Backend, Blocking, Lookup, NodeRef};
 use crate::error::{FsError, FsResult};
 use crate::file_key::{FileKey, ViewId};
 use crate::model::attrs::{FsLimits, FsStat};
-use arc_swap::ArcSwap;
+use crate::sync::Mutex;
+use arc_swap::ArcSwapOption;
 use std::ops::Deref;
 use std::sync::Arc;
 
 /// Shows a snapshot of a storage. The snapshots of the storage are those of this one.
 pub struct PointBackend {
-    storage: Arc<dyn Backend>,
+    /// `None` once it is closed.
+    storage: Mutex<Option<Arc<dyn Backend>>>,
+    root: FileKey,
+    limits: FsLimits,
+    capabilities: Capabilities,
+    has_snapshots: bool,
     point: SharedPoint,
 }
 
-type SharedPoint = Arc<ArcSwap<Point>>;
+type SharedPoint = Arc<ArcSwapOption<Point>>;
 
 struct Point {
     view: ViewId,
@@ -29,51 +35,68 @@ struct Point {
 }
 
 impl PointBackend {
-    /// [`FsError::NotFound`] if there is no such snapshot.
-    pub fn new(storage: Arc<dyn Backend>, view: ViewId) -> FsResult<Self> {
-        let point = Arc::new(ArcSwap::new(open(&*storage, view)?));
-        Ok(Self { storage, point })
+    /// Shows no files until [`PointBackend::show`].
+    pub fn new(storage: Arc<dyn Backend>) -> Self {
+        Self {
+            root: storage.root().key(),
+            limits: storage.limits(),
+            capabilities: storage.capabilities(),
+            has_snapshots: storage.snapshots().is_some(),
+            storage: Mutex::new(Some(storage)),
+            point: SharedPoint::default(),
+        }
     }
 
     /// Shows another snapshot from now on. Files that it does not have are [`FsError::Stale`].
+    /// [`FsError::NotFound`] if there is no such snapshot.
     pub fn show(&self, view: ViewId) -> FsResult<()> {
-        self.point.store(open(&*self.storage, view)?);
+        let files = self.of_snapshots(|snapshots| snapshots.open(view))?;
+        self.point.store(Some(Arc::new(Point { view, files })));
         Ok(())
     }
 
     /// The snapshot that clients see.
-    pub fn view(&self) -> ViewId {
-        self.point.load().view
+    pub fn view(&self) -> Option<ViewId> {
+        self.point.load().as_ref().map(|point| point.view)
     }
-}
 
-fn open(storage: &dyn Backend, view: ViewId) -> FsResult<Arc<Point>> {
-    let files = storage.snapshots().ok_or(FsError::NotSupported)?.open(view)?;
-    Ok(Arc::new(Point { view, files }))
+    /// Releases the storage even if clients have files of it open: every file is [`FsError::Stale`] from now on.
+    pub fn close(&self) {
+        self.point.store(None);
+        *self.storage.lock() = None;
+    }
+
+    fn storage(&self) -> FsResult<Arc<dyn Backend>> {
+        self.storage.lock().clone().ok_or(FsError::Stale)
+    }
+
+    fn of_snapshots<T>(&self, ask: impl FnOnce(&dyn Snapshots) -> FsResult<T>) -> FsResult<T> {
+        ask(self.storage()?.snapshots().ok_or(FsError::NotSupported)?)
+    }
 }
 
 impl Backend for PointBackend {
     fn root(&self) -> NodeRef {
-        let point = self.point.load_full();
-        PointView::node_ref(&self.point, &point, point.files.root())
+        let seen = ArcSwapOption::empty();
+        Arc::new(ReadOnlyNode(PointView { point: Arc::clone(&self.point), key: self.root, seen }))
     }
 
     fn node(&self, key: &FileKey, blocking: Blocking) -> FsResult<NodeRef> {
-        let point = self.point.load_full();
+        let point = self.point.load_full().ok_or(FsError::Stale)?;
         let inner = point.files.node(key, blocking)?;
         Ok(PointView::node_ref(&self.point, &point, inner))
     }
 
     fn stat(&self) -> FsResult<FsStat> {
-        self.storage.stat()
+        self.storage()?.stat()
     }
 
     fn limits(&self) -> FsLimits {
-        self.storage.limits()
+        self.limits
     }
 
     fn capabilities(&self) -> Capabilities {
-        self.storage.capabilities()
+        self.capabilities
     }
 
     fn sync(&self) -> FsResult<()> {
@@ -81,7 +104,7 @@ impl Backend for PointBackend {
     }
 
     fn flush_failures(&self) -> u64 {
-        self.storage.flush_failures()
+        0
     }
 
     /// A file that is not in this point may be in the next.
@@ -90,15 +113,41 @@ impl Backend for PointBackend {
     }
 
     fn knows_memory(&self) -> bool {
-        self.storage.knows_memory()
+        self.storage().is_ok_and(|storage| storage.knows_memory())
     }
 
     fn is_read_only(&self) -> bool {
         true
     }
 
+    fn has_files(&self) -> bool {
+        self.point.load().is_some()
+    }
+
     fn snapshots(&self) -> Option<&dyn Snapshots> {
-        self.storage.snapshots()
+        self.has_snapshots.then_some(self)
+    }
+}
+
+impl Snapshots for PointBackend {
+    fn create(&self, view: ViewId) -> FsResult<()> {
+        self.of_snapshots(|snapshots| snapshots.create(view))
+    }
+
+    fn list(&self) -> FsResult<Vec<ViewId>> {
+        self.of_snapshots(|snapshots| snapshots.list())
+    }
+
+    fn open(&self, view: ViewId) -> FsResult<Arc<dyn Backend>> {
+        self.of_snapshots(|snapshots| snapshots.open(view))
+    }
+
+    fn delete(&self, view: ViewId, pace: &mut Pace<'_>) -> FsResult<bool> {
+        self.of_snapshots(|snapshots| snapshots.delete(view, pace))
+    }
+
+    fn usage(&self, view: ViewId) -> FsResult<SnapshotUsage> {
+        self.of_snapshots(|snapshots| snapshots.usage(view))
     }
 }
 
@@ -106,7 +155,7 @@ struct PointView {
     point: SharedPoint,
     key: FileKey,
     /// The node in the point that was last seen.
-    seen: ArcSwap<Seen>,
+    seen: ArcSwapOption<Seen>,
 }
 
 struct Seen {
@@ -114,6 +163,7 @@ struct Seen {
     node: NodeRef,
 }
 
+/// A node for as long as it is in use.
 struct Owned(NodeRef);
 
 impl Deref for Owned {
@@ -127,7 +177,7 @@ impl Deref for Owned {
 impl PointView {
     fn node_ref(shared: &SharedPoint, point: &Point, inner: NodeRef) -> NodeRef {
         let key = inner.key().in_view(ViewId::LIVE);
-        let seen = ArcSwap::from_pointee(Seen { view: point.view, node: inner });
+        let seen = ArcSwapOption::from_pointee(Seen { view: point.view, node: inner });
         Arc::new(ReadOnlyNode(Self { point: Arc::clone(shared), key, seen }))
     }
 }
@@ -135,19 +185,20 @@ impl PointView {
 impl ReadOnlyView for PointView {
     type Inner<'v> = Owned;
 
-    /// The file in the present point. It is looked for once a point.
+    /// The file in the present point, found once a point.
     fn inner(&self) -> FsResult<Owned> {
-        let (point, seen) = (self.point.load(), self.seen.load());
-        if seen.view == point.view {
+        let point = self.point.load();
+        let point = point.as_ref().ok_or(FsError::Stale)?;
+        if let Some(seen) = self.seen.load().as_ref().filter(|seen| seen.view == point.view) {
             return Ok(Owned(NodeRef::clone(&seen.node)));
         }
         let node = point.files.node(&self.key, Blocking::Allowed)?;
-        self.seen.store(Arc::new(Seen { view: point.view, node: NodeRef::clone(&node) }));
+        self.seen.store(Some(Arc::new(Seen { view: point.view, node: NodeRef::clone(&node) })));
         Ok(Owned(node))
     }
 
-    fn any(&self) -> Owned {
-        Owned(NodeRef::clone(&self.seen.load().node))
+    fn any(&self) -> Option<Owned> {
+        self.inner().ok().or_else(|| self.seen.load().as_ref().map(|seen| Owned(NodeRef::clone(&seen.node))))
     }
 
     fn key(&self) -> FileKey {
@@ -159,7 +210,10 @@ impl ReadOnlyView for PointView {
     }
 
     fn beside(&self, inner: NodeRef) -> NodeRef {
-        Self::node_ref(&self.point, &self.point.load(), inner)
+        match self.point.load().as_ref() {
+            Some(point) => Self::node_ref(&self.point, point, inner),
+            None => inner,
+        }
     }
 
     fn parent(&self) -> FsResult<Lookup> {

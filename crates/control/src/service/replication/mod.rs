@@ -1,0 +1,637 @@
+//! Creates, breaks, resumes, reverses and deletes replications. The file `transfer` moves the data.
+
+mod transfer;
+
+use super::snapshot::{Scheduled, storage};
+use super::{OpenVolume, Page, Service, UNCHANGED, check_version};
+use crate::difference::Difference;
+use crate::error::{Error, Result};
+use crate::job::JobSpec;
+use crate::kind::{Kind, State};
+use crate::name::{SnapshotName, VolumeName};
+use crate::object_locks::{Locked, Mode, Object, Objects};
+use crate::operation::{Actor, ChangeContext, ChangeResult, Operation, OperationId, Verb};
+use crate::replication::{
+    MirrorState, NewReplication, Phase, Replication, ReplicationError, ReplicationSchedule,
+};
+use crate::snapshot::{NewSnapshot, Snapshot, SnapshotKind, SnapshotState};
+use crate::store::{self, operation::NewOperation};
+use crate::volume::Volume;
+use replicate::replication::{Changes, Means, WorkDir, clear, count_changes, has_no_files};
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use vfs::claims::Grace;
+use vfs::{Backend, FsError, FsResult, PointBackend, Time, VolumeId};
+
+/// Attempts to work on a storage that clients have just left.
+const CLOSE_POLLS_MAX: u32 = 200;
+const CLOSE_POLL: Duration = Duration::from_millis(25);
+/// A first transfer that has failed is repeated after this time.
+const RETRY_MS: u64 = 60_000;
+
+/// The present state of a replication.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplicationStatus {
+    pub state: MirrorState,
+    /// The name of the last point that the destination has.
+    pub last_point: Option<SnapshotName>,
+    /// The age of that point.
+    pub lag_ms: Option<u64>,
+    /// The transfer that runs.
+    pub operation: Option<OperationId>,
+}
+
+/// A point of one side: its number and its snapshot.
+type SidePoint = (u64, Snapshot);
+
+impl Service {
+    /// Begins to replicate a volume to another one without files, which clients can no longer change.
+    pub fn create_replication(
+        &self,
+        context: &ChangeContext,
+        new: &NewReplication,
+    ) -> Result<ChangeResult<Replication>> {
+        let NewReplication { volume, source, schedule } = new;
+        let locked = self.lock_both(volume, source);
+        self.finish_named(volume)?;
+        let (of, from) = (self.find_volume(volume)?, self.find_volume(source)?);
+        if let Some(found) = self.read(|store| Ok(store::replication::find(store, of.id)?))? {
+            return self.existing_replication(context, new, found);
+        }
+        self.check_new_replication(&of, &from)?;
+        let now = self.now_ms();
+        let mut relation = [0; 8];
+        (self.dependencies.entropy)(&mut relation);
+        let replication = Replication {
+            relation: u64::from_be_bytes(relation),
+            volume_id: of.id,
+            source_id: from.id,
+            volume: volume.clone(),
+            source: source.clone(),
+            schedule: *schedule,
+            phase: Phase::Active,
+            next_point: 1,
+            due_ms: now,
+            is_healthy: true,
+            last_error: String::new(),
+            last_transfer: None,
+            total_bytes: 0,
+            version: 1,
+            created_ms: now,
+            changed_ms: now,
+        };
+        self.change(|store| Ok(store::replication::insert(store, &replication)?))?;
+        // From here on no client reaches the files.
+        let is_empty = std::cell::Cell::new(false);
+        let checked = self.reopen(&of, &|| {
+            let backend = self.dependencies.provisioner.open(of.id)?;
+            is_empty.set(has_no_files(&*backend).map_err(|_| FsError::Io)?);
+            Ok(())
+        });
+        if checked.is_err() || !is_empty.get() {
+            self.change(|store| Ok(store::replication::delete(store, replication.relation)?))?;
+            self.reopen(&of, &|| Ok(()))?;
+            checked?;
+            return Err(ReplicationError::NotEmpty { volume: volume.to_string() }.into());
+        }
+        let operation =
+            self.begin_transfer(context, &replication, Verb::Create, &format!("from {source}"))?;
+        drop(locked);
+        Ok(ChangeResult { value: replication, operation })
+    }
+
+    fn existing_replication(
+        &self,
+        context: &ChangeContext,
+        new: &NewReplication,
+        found: Replication,
+    ) -> Result<ChangeResult<Replication>> {
+        let word = |schedule: &Option<ReplicationSchedule>| {
+            schedule.map_or("none", ReplicationSchedule::as_str).to_owned()
+        };
+        let differs: Vec<Difference> = [
+            Difference::if_set("source", &found.source, Some(&new.source), ToString::to_string),
+            Difference::if_set("schedule", &found.schedule, Some(&new.schedule), word),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        let name = found.volume.to_string();
+        if !differs.is_empty() {
+            return Err(Error::Conflict { kind: Kind::Replication, name, differs });
+        }
+        let thing = (Kind::Replication, name.as_str());
+        let operation = self.change(|store| self.record(store, context, Verb::Create, thing, UNCHANGED))?;
+        Ok(ChangeResult { value: found, operation })
+    }
+
+    fn check_new_replication(&self, volume: &Volume, source: &Volume) -> Result<()> {
+        if volume.id == source.id {
+            return Err(Error::invalid("a replication of a volume to itself", "two volumes"));
+        }
+        let members = self.read(|store| Ok(store::replication::with_volume(store, volume.id)?))?;
+        if let Some(member) = members.first() {
+            let (volume, destination) = (volume.name.to_string(), member.volume.to_string());
+            return Err(
+                ReplicationError::Member { volume, destination, doing: "become a destination" }.into()
+            );
+        }
+        self.check_writable_volume(source, "become a source")?;
+        for one in [volume, source] {
+            if one.state != State::Ready {
+                return Err(Error::Changing { volume: one.name.to_string(), state: one.state });
+            }
+            let closed = || Error::storage(format!("open the volume {}", one.name))(FsError::Io);
+            storage(&*self.served(&one.name).ok_or_else(closed)?, &one.name)?;
+        }
+        self.check_no_snapshots(volume.id, false)?;
+        let name = &volume.name;
+        if volume.policy.is_some() {
+            return Err(Error::invalid(
+                format!("the volume {name} with a policy"),
+                "a destination without one",
+            ));
+        }
+        let served = self.served(name);
+        if served.is_some_and(|served| served.quotas().is_some_and(|quotas| !quotas.rules().is_empty())) {
+            return Err(Error::invalid(
+                format!("the volume {name} with quotas"),
+                "a destination without any",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Starts a transfer now. Asked again, it returns the one that runs.
+    pub fn sync_replication(&self, context: &ChangeContext, volume: &VolumeName) -> Result<Operation> {
+        let _locked = self.lock_snapshots(volume);
+        let replication = self.replication(volume)?;
+        check_version(context, Kind::Replication, volume.as_str(), replication.version)?;
+        if let Some(running) = self.running_transfer(&replication)? {
+            return self.operation(running.id);
+        }
+        if replication.phase != Phase::Active {
+            return Err(self.refuse_state(&replication, "a replication that is not stopped; resume it")?);
+        }
+        self.begin_transfer(context, &replication, Verb::Update, "transfer")
+    }
+
+    /// Makes the destination writable, at its last point. A transfer that runs is dropped if this is forced; without any
+    /// point the replication is then aborted.
+    pub fn break_replication(
+        &self,
+        context: &ChangeContext,
+        volume: &VolumeName,
+    ) -> Result<ChangeResult<Replication>> {
+        let replication = self.replication(volume)?;
+        if let Some(running) = self.running_transfer(&replication)? {
+            if !context.force {
+                return Err(ReplicationError::Transferring { volume: volume.to_string() }.into());
+            }
+            _ = self.cancel_operation(running.id);
+            self.jobs.wait(running.id);
+        }
+        let _locked = self.lock_volume(volume, None)?;
+        let replication = self.replication(volume)?;
+        check_version(context, Kind::Replication, volume.as_str(), replication.version)?;
+        if self.running_transfer(&replication)?.is_some() {
+            return Err(ReplicationError::Transferring { volume: volume.to_string() }.into());
+        }
+        let points = self.points(&replication, replication.volume_id)?;
+        let phase = if points.is_empty() { Phase::Aborted } else { Phase::Stopped };
+        if replication.phase != Phase::Active {
+            let operation = self.record_replication(context, &replication, UNCHANGED)?;
+            return Ok(ChangeResult { value: replication, operation });
+        }
+        let of = self.find_volume(volume)?;
+        if phase == Phase::Stopped {
+            self.drop_partial(&replication, &of, &points)?;
+        }
+        let after = self.updated(Replication { phase, ..replication });
+        let operation = self.change(|store| {
+            store::replication::update(store, &after)?;
+            self.record(store, context, Verb::Update, (Kind::Replication, volume.as_str()), "break")
+        })?;
+        self.reopen(&of, &|| Ok(()))?;
+        Ok(ChangeResult { value: after, operation })
+    }
+
+    /// Follows the source again. The destination's changes since the last common point are lost, so this has to be forced
+    /// where there are any. Without a common point everything is transferred again, which has to be forced too.
+    pub fn resume_replication(
+        &self,
+        context: &ChangeContext,
+        volume: &VolumeName,
+    ) -> Result<ChangeResult<Replication>> {
+        let replication = self.replication(volume)?;
+        let _locked = self.lock_both(volume, &replication.source);
+        let replication = self.replication(volume)?;
+        check_version(context, Kind::Replication, volume.as_str(), replication.version)?;
+        let of = self.find_volume(volume)?;
+        let after = self.updated(Replication { phase: Phase::Active, ..replication.clone() });
+        match replication.phase {
+            Phase::Active => return Err(self.refuse_state(&replication, "a replication that is stopped")?),
+            Phase::Aborted => self.change(|store| Ok(store::replication::update(store, &after)?))?,
+            Phase::Stopped => self.follow(context, &replication, &after, &of)?,
+        }
+        self.reopen(&of, &|| Ok(()))?;
+        let operation = self.begin_transfer(context, &after, Verb::Update, "resume")?;
+        Ok(ChangeResult { value: after, operation })
+    }
+
+    /// Turns a replication round: the source follows the destination, which has to be writable.
+    pub fn reverse_replication(
+        &self,
+        context: &ChangeContext,
+        volume: &VolumeName,
+    ) -> Result<ChangeResult<Replication>> {
+        let replication = self.replication(volume)?;
+        let _locked = self.lock_both(volume, &replication.source);
+        let replication = self.replication(volume)?;
+        check_version(context, Kind::Replication, volume.as_str(), replication.version)?;
+        if replication.phase != Phase::Stopped {
+            return Err(self.refuse_state(&replication, "a replication that is stopped; break it first")?);
+        }
+        let of = self.find_volume(&replication.source)?;
+        let others = self.read(|store| Ok(store::replication::with_volume(store, of.id)?))?;
+        if let Some(other) = others.iter().find(|other| other.relation != replication.relation) {
+            let (volume, destination) = (of.name.to_string(), other.volume.to_string());
+            return Err(
+                ReplicationError::Member { volume, destination, doing: "become a destination" }.into()
+            );
+        }
+        let common = self.common(&replication)?;
+        let numbers: Vec<u64> = common.iter().map(|(number, _)| *number).collect();
+        let turned = Replication {
+            volume_id: replication.source_id,
+            source_id: replication.volume_id,
+            volume: replication.source.clone(),
+            source: replication.volume.clone(),
+            phase: Phase::Active,
+            last_transfer: None,
+            ..replication.clone()
+        };
+        let turned = self.updated(turned);
+        let (before, work) = (self.work_dir(&replication)?, self.work_dir(&turned)?);
+        let scratch = self.scratch(&turned)?;
+        before.reverse(&work, &numbers, &scratch).map_err(refused)?;
+        self.follow(context, &turned, &turned, &of)?;
+        self.reopen(&of, &|| Ok(()))?;
+        let operation = self.begin_transfer(context, &turned, Verb::Update, "reverse")?;
+        Ok(ChangeResult { value: turned, operation })
+    }
+
+    /// Sets the schedule.
+    pub fn update_replication(
+        &self,
+        context: &ChangeContext,
+        volume: &VolumeName,
+        schedule: Option<ReplicationSchedule>,
+    ) -> Result<ChangeResult<Replication>> {
+        let _locked = self.lock_snapshots(volume);
+        let before = self.replication(volume)?;
+        check_version(context, Kind::Replication, volume.as_str(), before.version)?;
+        if before.schedule == schedule {
+            let operation = self.record_replication(context, &before, UNCHANGED)?;
+            return Ok(ChangeResult { value: before, operation });
+        }
+        let after = self.updated(Replication { schedule, due_ms: self.now_ms(), ..before });
+        let operation = self.change(|store| {
+            store::replication::update(store, &after)?;
+            self.record(store, context, Verb::Update, (Kind::Replication, volume.as_str()), "schedule")
+        })?;
+        Ok(ChangeResult { value: after, operation })
+    }
+
+    /// Ends a replication that is stopped. Both volumes are ordinary ones then; its points are deleted.
+    pub fn delete_replication(&self, context: &ChangeContext, volume: &VolumeName) -> Result<Operation> {
+        let replication = self.replication(volume)?;
+        let locked = self.lock_both(volume, &replication.source);
+        let replication = self.replication(volume)?;
+        check_version(context, Kind::Replication, volume.as_str(), replication.version)?;
+        if replication.phase == Phase::Active {
+            return Err(self.refuse_state(&replication, "a replication that is stopped; break it first")?);
+        }
+        let of = self.find_volume(volume)?;
+        if replication.phase == Phase::Aborted {
+            self.clear_storage(&of)?;
+        }
+        let sides = [replication.volume_id, replication.source_id];
+        let points = sides.map(|side| self.points(&replication, side));
+        let operation = self.change(|store| {
+            store::replication::delete(store, replication.relation)?;
+            self.record(store, context, Verb::Delete, (Kind::Replication, volume.as_str()), "")
+        })?;
+        _ = std::fs::remove_dir_all(self.work_path(&replication));
+        self.reopen(&of, &|| Ok(()))?;
+        drop(locked);
+        for (_, point) in points.into_iter().collect::<Result<Vec<_>>>()?.into_iter().flatten() {
+            match self.remove_snapshot(context, &point.volume, &point.name) {
+                Err(Error::Locked { .. }) | Ok(_) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(operation)
+    }
+
+    pub fn replication(&self, volume: &VolumeName) -> Result<Replication> {
+        let id = self.find_volume(volume)?.id;
+        let found = self.read(|store| Ok(store::replication::find(store, id)?))?;
+        found.ok_or_else(|| Error::not_found(Kind::Replication, format!("to the volume {volume}")))
+    }
+
+    /// Lists replications by their destinations after `after`, the [`Page::next`] of the previous page.
+    pub fn replications(&self, after: Option<&str>, most: usize) -> Result<Page<Replication>> {
+        let after = after.unwrap_or("");
+        self.page(
+            most,
+            |store, most| store::replication::list(store, after, most),
+            |one| one.volume.to_string(),
+        )
+    }
+
+    pub fn replication_status(&self, replication: &Replication) -> Result<ReplicationStatus> {
+        let last = self.points(replication, replication.volume_id)?.pop();
+        let running = self.running_transfer(replication)?;
+        let point_ms = replication.last_transfer.map(|last| last.point_ms).filter(|_| last.is_some());
+        Ok(ReplicationStatus {
+            state: MirrorState::new(replication.phase, last.is_some(), running.is_some()),
+            last_point: last.map(|(_, snapshot)| snapshot.name),
+            lag_ms: point_ms.map(|point| self.now_ms().saturating_sub(point)),
+            operation: running.map(|running| running.id),
+        })
+    }
+
+    fn refuse_state(&self, replication: &Replication, allowed: &'static str) -> Result<Error> {
+        let state = self.replication_status(replication)?.state;
+        Ok(ReplicationError::State { volume: replication.volume.to_string(), state, allowed }.into())
+    }
+
+    fn record_replication(
+        &self,
+        context: &ChangeContext,
+        replication: &Replication,
+        detail: &str,
+    ) -> Result<Operation> {
+        let name = replication.volume.to_string();
+        self.change(|store| self.record(store, context, Verb::Update, (Kind::Replication, &name), detail))
+    }
+
+    fn updated(&self, replication: Replication) -> Replication {
+        Replication { version: replication.version + 1, changed_ms: self.now_ms(), ..replication }
+    }
+
+    fn running_transfer(&self, replication: &Replication) -> Result<Option<Operation>> {
+        let name = replication.volume.to_string();
+        self.read(|store| Ok(store::operation::running(store, Kind::Replication, &name)?))
+    }
+
+    fn begin_transfer(
+        &self,
+        context: &ChangeContext,
+        replication: &Replication,
+        verb: Verb,
+        detail: &str,
+    ) -> Result<Operation> {
+        let name = replication.volume.to_string();
+        let spec = JobSpec::Transfer { volume: replication.volume_id.0, relation: replication.relation };
+        let begun = NewOperation {
+            actor: &context.actor,
+            verb,
+            kind: Kind::Replication,
+            name: &name,
+            detail,
+            spec: Some(spec),
+        };
+        let operation = self.change(|store| Ok(store::operation::begin(store, &begun, self.now_ms())?))?;
+        self.enqueue(&operation);
+        Ok(operation)
+    }
+
+    fn lock_both(&self, one: &VolumeName, other: &VolumeName) -> Locked<'_> {
+        let object = |name: &VolumeName| (Object::Volume(name.clone()), Mode::Exclusive);
+        self.objects.lock(&Objects::from([object(one), object(other)]))
+    }
+
+    /// The complete points of one side, in the order of their numbers.
+    fn points(&self, replication: &Replication, side: VolumeId) -> Result<Vec<SidePoint>> {
+        let prefix = replication.prefix();
+        let all = self.read(|store| Ok(store::snapshot::of_volume(store, side)?))?;
+        let number = |one: &Snapshot| one.name.as_str().strip_prefix(&prefix)?.parse::<u64>().ok();
+        let is_point =
+            |one: &Snapshot| one.kind == SnapshotKind::Replication && one.state == SnapshotState::Ready;
+        let found = all.into_iter().filter(is_point);
+        let mut points: Vec<SidePoint> = found.filter_map(|one| Some((number(&one)?, one))).collect();
+        points.sort_by_key(|(number, _)| *number);
+        Ok(points)
+    }
+
+    /// The points that both sides have: those of the destination.
+    fn common(&self, replication: &Replication) -> Result<Vec<SidePoint>> {
+        let theirs = self.points(replication, replication.source_id)?;
+        let mut ours = self.points(replication, replication.volume_id)?;
+        ours.retain(|(number, _)| theirs.iter().any(|(other, _)| other == number));
+        Ok(ours)
+    }
+
+    /// Prepares a volume to follow another one: it goes back to the last common point, or becomes empty, and `after` is stored.
+    fn follow(
+        &self,
+        context: &ChangeContext,
+        replication: &Replication,
+        after: &Replication,
+        of: &Volume,
+    ) -> Result<()> {
+        let ours = self.points(replication, of.id)?;
+        let theirs = self.points(replication, replication.source_id)?;
+        let common = ours.iter().rev().find(|(number, _)| theirs.iter().any(|(other, _)| other == number));
+        let Some((number, point)) = common else {
+            if !context.force {
+                return Err(ReplicationError::FullCopy { volume: of.name.to_string() }.into());
+            }
+            self.work_dir(replication)?.invalidate().map_err(refused)?;
+            self.change(|store| Ok(store::replication::update(store, after)?))?;
+            self.reopen(of, &|| Ok(()))?;
+            self.clear_storage(of)?;
+            return self.forget_later(replication, of, None);
+        };
+        let lost = self.changes_since(replication, of, point)?;
+        if !context.force && lost != Changes::default() {
+            let (volume, point) = (of.name.to_string(), point.name.to_string());
+            let Changes { files, bytes } = lost;
+            return Err(ReplicationError::WouldLose { volume, point, files, bytes }.into());
+        }
+        self.work_dir(replication)?.invalidate().map_err(refused)?;
+        // Clients lose their access first: what they wrote after the count would be lost unsaid.
+        self.change(|store| Ok(store::replication::update(store, after)?))?;
+        self.reopen(of, &|| self.dependencies.provisioner.revert(of.id, point.view))?;
+        self.forget_later(replication, of, Some(*number))
+    }
+
+    fn changes_since(&self, replication: &Replication, of: &Volume, point: &Snapshot) -> Result<Changes> {
+        let live = self.dependencies.provisioner.open(of.id).map_err(Error::storage("read the volume"))?;
+        let snapshots = live.snapshots().ok_or(FsError::NotSupported);
+        let old = snapshots.and_then(|snapshots| snapshots.open(point.view));
+        let old = old.map_err(Error::storage("read the last common point"))?;
+        let scratch = self.scratch(replication)?;
+        let mut means = Means {
+            scratch: &scratch,
+            pace: &mut |_| ControlFlow::Continue(()),
+            progress: &mut |_| ControlFlow::Continue(()),
+        };
+        count_changes((&*old, taken(point)), &*live, &mut means).map_err(refused)
+    }
+
+    /// Drops an unfinished transfer: the live files are those of the last point again.
+    fn drop_partial(&self, replication: &Replication, of: &Volume, points: &[SidePoint]) -> Result<()> {
+        let work = self.work_dir(replication)?;
+        let numbers: Vec<u64> = points.iter().map(|(number, _)| *number).collect();
+        if !work.is_partial(&numbers).map_err(refused)? {
+            return Ok(());
+        }
+        work.invalidate().map_err(refused)?;
+        if let Some((_, last)) = points.last() {
+            self.reopen(of, &|| self.dependencies.provisioner.revert(of.id, last.view))?;
+        }
+        work.discard(&numbers).map_err(refused)
+    }
+
+    fn clear_storage(&self, of: &Volume) -> Result<()> {
+        let backend =
+            self.dependencies.provisioner.open(of.id).map_err(Error::storage("empty the volume"))?;
+        clear(&*backend).map_err(refused)
+    }
+
+    /// Deletes the points of one side after `last`, and forgets an unfinished transfer.
+    fn forget_later(&self, replication: &Replication, of: &Volume, last: Option<u64>) -> Result<()> {
+        let (stay, go): (Vec<_>, Vec<_>) =
+            self.points(replication, of.id)?.into_iter().partition(|(number, _)| Some(*number) <= last);
+        let context = ChangeContext::by(Actor::new("plimsoll"));
+        go.iter().try_for_each(|(_, point)| {
+            self.remove_locked_snapshot(&context, &of.name, &point.name).map(drop)
+        })?;
+        let stay: Vec<u64> = stay.iter().map(|(number, _)| *number).collect();
+        self.work_dir(replication)?.discard(&stay).map_err(refused)
+    }
+
+    /// Closes a volume to clients, lets `work` change its storage, and serves it again as its replication demands.
+    fn reopen(&self, volume: &Volume, work: &dyn Fn() -> FsResult<()>) -> Result<()> {
+        let mut state = self.state();
+        let was_open = state.open.remove(&volume.name).is_some();
+        self.publish(&state);
+        drop(state);
+        let points = self.replicas.lock().remove(&volume.id);
+        points.inspect(|points| points.close());
+        let mut worked = work();
+        for _ in 0..CLOSE_POLLS_MAX {
+            if !matches!(worked, Err(FsError::Locked)) {
+                break;
+            }
+            // A request of a client still holds a file.
+            std::thread::sleep(CLOSE_POLL);
+            worked = work();
+        }
+        if was_open {
+            let pool = self.find_pool(&volume.pool)?;
+            let gate = self.state().meters.apply(&pool, volume)?;
+            let served = self.open_storage(volume, gate, Grace::default());
+            let served = served.map_err(Error::storage(format!("open the volume {}", volume.name)))?;
+            self.show_snapshots(volume, &served)?;
+            let mut state = self.state();
+            let open = OpenVolume::new(volume.clone(), served, &state.hosts, self.protocols());
+            state.open.insert(volume.name.clone(), open);
+            self.publish(&state);
+        }
+        worked.map_err(Error::storage(format!("change the volume {}", volume.name)))
+    }
+
+    /// The storage as clients see it: a destination shows its last point.
+    pub(super) fn shown(&self, volume: VolumeId, storage: Arc<dyn Backend>) -> FsResult<Arc<dyn Backend>> {
+        let found =
+            self.read(|store| Ok(store::replication::find(store, volume)?)).map_err(|_| FsError::Io)?;
+        let Some(replication) = found.filter(|found| found.phase != Phase::Stopped) else {
+            return Ok(storage);
+        };
+        let backend = Arc::new(PointBackend::new(storage));
+        let points = self.points(&replication, volume).map_err(|_| FsError::Io)?;
+        // The storage may have lost the last one.
+        _ = points.iter().rev().find(|(_, point)| backend.show(point.view).is_ok());
+        self.replicas.lock().insert(volume, Arc::clone(&backend));
+        Ok(backend)
+    }
+
+    /// Refuses a change of a volume that follows another one.
+    pub(super) fn check_writable_volume(&self, volume: &Volume, doing: &'static str) -> Result<()> {
+        let found = self.read(|store| Ok(store::replication::find(store, volume.id)?))?;
+        match found.filter(|found| found.phase != Phase::Stopped) {
+            None => Ok(()),
+            Some(found) => {
+                let (volume, destination) = (volume.name.to_string(), found.volume.to_string());
+                Err(ReplicationError::Member { volume, destination, doing }.into())
+            }
+        }
+    }
+
+    /// Refuses the removal of a volume that belongs to a replication.
+    pub(super) fn check_no_replication(&self, volume: &Volume) -> Result<()> {
+        let found = self.read(|store| Ok(store::replication::with_volume(store, volume.id)?))?;
+        match found.first() {
+            None => Ok(()),
+            Some(found) => {
+                let (volume, destination) = (volume.name.to_string(), found.volume.to_string());
+                Err(ReplicationError::Member { volume, destination, doing: "be deleted" }.into())
+            }
+        }
+    }
+
+    /// Refuses the deletion of a point that a replication needs.
+    pub(super) fn check_unpinned(&self, snapshot: &Snapshot) -> Result<()> {
+        if snapshot.kind != SnapshotKind::Replication {
+            return Ok(());
+        }
+        let found = self.read(|store| Ok(store::replication::with_volume(store, snapshot.volume_id)?))?;
+        match found.iter().find(|found| snapshot.name.as_str().starts_with(&found.prefix())) {
+            None => Ok(()),
+            Some(found) => {
+                let (snapshot, volume) = (snapshot.full_name(), found.volume.to_string());
+                Err(ReplicationError::Pinned { snapshot, volume }.into())
+            }
+        }
+    }
+
+    fn make_point(&self, replication: &Replication, volume: &VolumeName, number: u64) -> Result<Snapshot> {
+        let context = ChangeContext::by(Actor::new(format!("replication to {}", replication.volume)));
+        let name = Some(SnapshotName::stored(format!("{}{number}", replication.prefix())));
+        let scheduled = Scheduled { kind: SnapshotKind::Replication, replaces: true };
+        let new = NewSnapshot { name, ..NewSnapshot::default() };
+        Ok(self.make_snapshot(&context, volume, &new, scheduled)?.value)
+    }
+
+    fn work_path(&self, replication: &Replication) -> PathBuf {
+        let Replication { relation, volume_id, .. } = replication;
+        self.dependencies.dir.join("replication").join(format!("{relation:016x}-{:016x}", volume_id.0))
+    }
+
+    /// The state of the destination.
+    fn work_dir(&self, replication: &Replication) -> Result<WorkDir> {
+        WorkDir::open(&self.work_path(replication)).map_err(refused)
+    }
+
+    fn scratch(&self, replication: &Replication) -> Result<PathBuf> {
+        // It is there as soon as the directory is.
+        self.work_dir(replication).map(|_| self.work_path(replication))
+    }
+}
+
+/// The time of a point by the clock that stamps files. The time in its name and list may be later by some seconds, because no
+/// two snapshots of a volume have the same.
+fn taken(point: &Snapshot) -> Time {
+    let ms = point.created_ms.min(point.changed_ms);
+    Time { seconds: i64::try_from(ms / 1000).unwrap_or(i64::MAX), nanos: 0 }
+}
+
+fn refused(error: replicate::Error) -> Error {
+    Error::Replication(ReplicationError::Failed { reason: error.to_string() })
+}
