@@ -39,3 +39,5 @@ pub const RESTORE_PATHS_MAX: usize = 10;
 pub const RESTORE_PATH_CHARS_MAX: usize = 1_024;
 /// Snapshots of a volume.
 pub const SNAPSHOTS_MAX: u32 = 255;
+/// Days for which a vault can lock its backups.
+pub const LOCK_DAYS_MAX: u32 = 36_525;

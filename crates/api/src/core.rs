@@ -63,10 +63,26 @@ macro_rules! versioned {
     )*};
 }
 
-versioned! { Pool Volume Policy User Group }
+versioned! { Pool Volume Policy Vault User Group }
 
 impl Versioned for control::Snapshot {
     const KIND: Kind = Kind::Snapshot;
+
+    fn object_name(&self) -> String {
+        self.full_name()
+    }
+
+    fn version_text(&self) -> String {
+        version_text(self.version, self.created_ms)
+    }
+
+    fn version(&self) -> u64 {
+        self.version
+    }
+}
+
+impl Versioned for control::Backup {
+    const KIND: Kind = Kind::Backup;
 
     fn object_name(&self) -> String {
         self.full_name()

@@ -1,7 +1,7 @@
 //! From errors of management to problems.
 
 use axum::http::StatusCode;
-use control::{Error, StoreError};
+use control::{BackupError, Error, ReplicationError, StoreError};
 use http_server::Problem;
 use vfs::FsError;
 
@@ -51,6 +51,10 @@ pub(crate) fn problem_of(error: Error) -> Problem {
         Error::NotRunning { .. } => {
             (StatusCode::CONFLICT, "not-running", "The operation cannot be cancelled")
         }
+        Error::Backup(error) => backup_problem(error),
+        Error::Replication(error) => {
+            (StatusCode::CONFLICT, replication_word(error), "The replication does not allow it")
+        }
         Error::BelowUse { .. } => (StatusCode::CONFLICT, "below-use", "The volume contains more data"),
         Error::PoolFull { .. } => (StatusCode::CONFLICT, "pool-full", "Not enough space in the pool"),
         Error::Store(StoreError::Full(_)) | Error::Storage { error: FsError::NoSpace, .. } => {
@@ -65,6 +69,39 @@ pub(crate) fn problem_of(error: Error) -> Problem {
         problem.differs = differs.iter().map(|differs| name_in_body(differs.property)).collect();
     }
     problem
+}
+
+fn backup_problem(error: &BackupError) -> (StatusCode, &'static str, &'static str) {
+    match error {
+        BackupError::Vault { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "vault", "The vault failed"),
+        BackupError::SnapshotPinned { .. } => {
+            (StatusCode::CONFLICT, "snapshot-pinned", "A backup uses the snapshot")
+        }
+        BackupError::VaultInUse { .. } => (StatusCode::CONFLICT, "vault-in-use", "The vault has backups"),
+        BackupError::VaultOfPolicy { .. } => {
+            (StatusCode::CONFLICT, "vault-of-policy", "A policy has the vault")
+        }
+        BackupError::OtherVaultOwner { .. } => {
+            (StatusCode::CONFLICT, "other-vault-owner", "Another service writes the vault")
+        }
+        BackupError::Busy { .. } => (StatusCode::CONFLICT, "backup-busy", "An operation uses the backup"),
+        BackupError::State { .. } => (StatusCode::CONFLICT, "backup-state", "The backup is not ready"),
+        BackupError::Locked { .. } => (StatusCode::CONFLICT, "backup-locked", "The backup is locked"),
+        BackupError::Last { .. } => (StatusCode::CONFLICT, "last-backup", "The volume has no newer backup"),
+    }
+}
+
+fn replication_word(error: &ReplicationError) -> &'static str {
+    match error {
+        ReplicationError::Pinned { .. } => "pinned",
+        ReplicationError::Member { .. } => "replicated",
+        ReplicationError::Transferring { .. } => "transferring",
+        ReplicationError::State { .. } => "replication-state",
+        ReplicationError::WouldLose { .. } => "would-lose",
+        ReplicationError::FullCopy { .. } => "full-copy",
+        ReplicationError::Failed { .. } => "replication-failed",
+        ReplicationError::NotEmpty { .. } => "not-empty",
+    }
 }
 
 /// Returns the name that a property of management has in requests and replies.

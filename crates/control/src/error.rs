@@ -1,5 +1,6 @@
 //! Errors of management: each names the fault and the allowed values.
 
+use crate::backup_error::BackupError;
 use crate::difference::Difference;
 use crate::kind::{Kind, State};
 use crate::replication::ReplicationError;
@@ -131,19 +132,21 @@ pub enum Error {
         error: FsError,
     },
     Store(StoreError),
+    Backup(BackupError),
     Replication(ReplicationError),
 }
 
 impl Error {
     /// Whether the same request with [`crate::ChangeContext::force`] succeeds.
     pub fn may_be_forced(&self) -> bool {
-        if let Self::Replication(error) = self {
-            return error.may_be_forced();
+        match self {
+            Self::Busy { .. } | Self::HasSnapshots { .. } | Self::BelowUse { .. } | Self::PoolFull { .. } => {
+                true
+            }
+            Self::Backup(error) => error.may_be_forced(),
+            Self::Replication(error) => error.may_be_forced(),
+            _ => false,
         }
-        matches!(
-            self,
-            Self::Busy { .. } | Self::HasSnapshots { .. } | Self::BelowUse { .. } | Self::PoolFull { .. }
-        )
     }
 
     pub(crate) fn not_found(kind: Kind, name: impl fmt::Display) -> Self {
@@ -267,6 +270,7 @@ impl fmt::Display for Error {
             ),
             Self::Storage { doing, error } => write!(f, "the storage failed to {doing}: {error}"),
             Self::Store(error) => error.fmt(f),
+            Self::Backup(error) => error.fmt(f),
             Self::Replication(error) => error.fmt(f),
         }
     }

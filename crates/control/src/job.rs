@@ -2,7 +2,8 @@
 //!
 //! The table of operations is their journal. [`Jobs`] has those that wait for a thread or run now.
 
-use crate::limits::JOB_PAUSE_MS_MAX;
+use crate::job_backup::BackupJob;
+use crate::limits::{JOB_PAUSE_MS_MAX, VAULT_JOBS_MAX};
 use crate::operation::OperationId;
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, VecDeque};
@@ -43,6 +44,7 @@ pub(crate) enum JobSpec {
         volume: u64,
         relation: u64,
     },
+    Backup(BackupJob),
 }
 
 /// The progress of a job that has begun.
@@ -53,6 +55,16 @@ pub struct JobProgress {
     pub total: Option<u64>,
     /// The counted things.
     pub unit: &'static str,
+    /// The speed of this run; `None` in its first second, or if it does not run.
+    pub per_second: Option<u64>,
+}
+
+impl JobProgress {
+    /// The seconds that the rest takes at the present speed.
+    pub fn seconds_left(&self) -> Option<u64> {
+        let speed = self.per_second.filter(|&speed| speed > 0)?;
+        Some(self.total?.saturating_sub(self.done).div_ceil(speed))
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +91,7 @@ struct RunningJob {
     spec: JobSpec,
     progress: Option<JobProgress>,
     is_cancelled: bool,
+    begun: Nanos,
     /// The time of the last step.
     stepped: Nanos,
 }
@@ -99,7 +112,7 @@ impl JobSpec {
         Self::DeleteSnapshot { volume: volume.0, view: view.0 }
     }
 
-    /// The volume that it changes. It ends with that.
+    /// The volume that it uses. It ends with that.
     pub(crate) fn volume(self) -> Option<VolumeId> {
         match self {
             Self::DeleteSnapshot { volume, .. }
@@ -107,13 +120,22 @@ impl JobSpec {
             | Self::Clone { volume, .. }
             | Self::RestoreFiles { volume, .. }
             | Self::Transfer { volume, .. } => Some(VolumeId(volume)),
+            Self::Backup(job) => job.volume(),
         }
     }
 
-    /// The snapshot that it reads, which must stay until it ends.
+    /// The row of the vault that it uses.
+    pub(crate) fn vault(self) -> Option<i64> {
+        match self {
+            Self::Backup(job) => Some(job.vault()),
+            _ => None,
+        }
+    }
+
+    /// The snapshot that it reads, which must stay until it ends. Those of backups are in their table.
     pub(crate) fn pinned(self) -> Option<(VolumeId, ViewId)> {
         match self {
-            Self::DeleteSnapshot { .. } | Self::Transfer { .. } => None,
+            Self::DeleteSnapshot { .. } | Self::Transfer { .. } | Self::Backup(_) => None,
             Self::Revert { volume, view, .. } | Self::RestoreFiles { volume, view } => {
                 Some((VolumeId(volume), ViewId(view)))
             }
@@ -129,6 +151,7 @@ impl JobSpec {
             Self::Clone { .. } => "makes a volume from a snapshot",
             Self::RestoreFiles { .. } => "restores files from a snapshot",
             Self::Transfer { .. } => "replicates to the volume",
+            Self::Backup(job) => job.doing(),
         }
     }
 
@@ -137,6 +160,7 @@ impl JobSpec {
         match self {
             Self::DeleteSnapshot { .. } | Self::Revert { .. } | Self::Clone { .. } => "steps",
             Self::RestoreFiles { .. } | Self::Transfer { .. } => "bytes",
+            Self::Backup(job) => job.unit(),
         }
     }
 }
@@ -155,7 +179,8 @@ impl Jobs {
     /// Blocks until there is a job; `None` once the service stops.
     pub(crate) fn next(&self) -> Option<Job> {
         let state = self.state.lock();
-        let mut state = self.changed.wait_while(state, |state| state.waiting.is_empty() && !state.is_closed);
+        let mut state =
+            self.changed.wait_while(state, |state| state.next_place().is_none() && !state.is_closed);
         state.next()
     }
 
@@ -165,8 +190,30 @@ impl Jobs {
         let is_closed = state.is_closed;
         let Some(job) = state.running.get_mut(&id) else { return ControlFlow::Break(()) };
         let Progress { done, total } = progress;
-        job.progress = Some(JobProgress { done, total, unit: job.spec.unit() });
+        job.progress = Some(JobProgress { done, total, unit: job.spec.unit(), per_second: None });
         if is_closed || job.is_cancelled { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    /// [`Jobs::step`] with the speed since the job began.
+    pub(crate) fn step_at(&self, id: OperationId, progress: Progress, now: Nanos) -> ControlFlow<()> {
+        let goes_on = self.step(id, progress);
+        if let Some(job) = self.state.lock().running.get_mut(&id) {
+            let ms = now.0.saturating_sub(job.begun.0) / 1_000_000;
+            if let Some(progress) = job.progress.as_mut().filter(|_| ms >= 1_000) {
+                let per_second = u128::from(progress.done) * 1_000 / u128::from(ms);
+                progress.per_second = u64::try_from(per_second).ok();
+            }
+        }
+        goes_on
+    }
+
+    /// Waits for a time, or until the job is to end.
+    pub(crate) fn rest(&self, id: OperationId, time: Duration) -> ControlFlow<()> {
+        let goes_on = |state: &mut JobsState| {
+            !state.is_closed && state.running.get(&id).is_some_and(|job| !job.is_cancelled)
+        };
+        let (mut state, _) = self.changed.wait_timeout_while(self.state.lock(), time, goes_on);
+        if goes_on(&mut state) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 
     /// Lets others use the storage for as long as the last step took, so that a job takes at most half of its time.
@@ -187,8 +234,9 @@ impl Jobs {
     /// The first step begins.
     pub(crate) fn begin(&self, id: OperationId, now: Nanos) {
         if let Some(job) = self.state.lock().running.get_mut(&id) {
-            job.stepped = now;
-            job.progress = Some(JobProgress { done: 0, total: None, unit: job.spec.unit() });
+            (job.begun, job.stepped) = (now, now);
+            let unit = job.spec.unit();
+            job.progress = Some(JobProgress { done: 0, total: None, unit, per_second: None });
         }
     }
 
@@ -214,15 +262,6 @@ impl Jobs {
     pub(crate) fn has(&self, id: OperationId) -> bool {
         let state = self.state.lock();
         state.running.contains_key(&id) || state.waiting.iter().any(|job| job.id == id)
-    }
-
-    /// Waits for a time, or until the job is to end.
-    pub(crate) fn rest(&self, id: OperationId, time: Duration) -> ControlFlow<()> {
-        let goes_on = |state: &mut JobsState| {
-            !state.is_closed && state.running.get(&id).is_some_and(|job| !job.is_cancelled)
-        };
-        let (mut state, _) = self.changed.wait_timeout_while(self.state.lock(), time, goes_on);
-        if goes_on(&mut state) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 
     /// Waits until a job runs no more.
@@ -273,11 +312,18 @@ impl JobsState {
         if self.is_closed {
             return None;
         }
-        let job = self.waiting.pop_front()?;
-        let spec = job.spec;
-        let running = RunningJob { spec, progress: None, is_cancelled: false, stepped: Nanos::default() };
+        let job = self.next_place().and_then(|place| self.waiting.remove(place))?;
+        let (begun, stepped) = (Nanos::default(), Nanos::default());
+        let running = RunningJob { spec: job.spec, progress: None, is_cancelled: false, begun, stepped };
         self.running.insert(job.id, running);
         Some(job)
+    }
+
+    /// The place of the first job that may run. Slow vaults leave threads to other jobs.
+    fn next_place(&self) -> Option<usize> {
+        let with_vaults = self.running.values().filter(|job| job.spec.vault().is_some()).count();
+        let may_run = |job: &Job| job.spec.vault().is_none() || with_vaults < VAULT_JOBS_MAX;
+        self.waiting.iter().position(may_run)
     }
 
     fn of(&mut self, volume: VolumeId) -> impl Iterator<Item = &mut RunningJob> {

@@ -14,6 +14,8 @@ pub enum Kind {
     Operation,
     Quota,
     Replication,
+    Vault,
+    Backup,
 }
 
 /// The progress of a volume's last change.
@@ -31,5 +33,5 @@ pub enum State {
     Reverting,
 }
 
-words!(Kind: Pool = "pool", Volume = "volume", Snapshot = "snapshot", Policy = "policy", User = "user", Group = "group", Token = "token", Operation = "operation", Quota = "quota", Replication = "replication");
+words!(Kind: Pool = "pool", Volume = "volume", Snapshot = "snapshot", Policy = "policy", User = "user", Group = "group", Token = "token", Operation = "operation", Quota = "quota", Replication = "replication", Vault = "vault", Backup = "backup");
 words!(State: Creating = "creating", Ready = "ready", Updating = "updating", Deleting = "deleting", Reverting = "reverting");

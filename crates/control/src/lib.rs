@@ -10,11 +10,14 @@
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
 
+mod backup;
+mod backup_error;
 mod difference;
 mod endpoint;
 mod error;
 mod hosts;
 mod job;
+mod job_backup;
 mod key_file;
 mod kind;
 mod levels;
@@ -32,6 +35,7 @@ mod property_texts;
 mod protocol;
 mod quota;
 mod reconcile;
+mod reconcile_backups;
 mod reconcile_snapshots;
 mod replication;
 mod rule;
@@ -46,10 +50,13 @@ mod store;
 mod tests;
 mod token;
 mod user;
+mod vault;
 mod volume;
 mod warning;
 mod words;
 
+pub use backup::{Backup, BackupFileRestore, BackupState, BackupTotals, NewBackup};
+pub use backup_error::BackupError;
 pub use difference::Difference;
 pub use endpoint::{ENDPOINTS_MAX, Listeners};
 pub use error::{Error, Result};
@@ -63,8 +70,8 @@ pub use limits::{
     DESCRIPTION_CHARS_MAX, JOB_THREADS, RESTORE_PATH_CHARS_MAX, RESTORE_PATHS_MAX, SNAPSHOTS_PER_VOLUME_MAX,
 };
 pub use name::{
-    LABEL_KEY_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX, Labels, NAME_BYTES_MAX, PolicyName, PoolName,
-    ShareName, SnapshotName, TokenName, VolumeName, steers_terminal,
+    BackupName, LABEL_KEY_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX, Labels, NAME_BYTES_MAX, PolicyName,
+    PoolName, ShareName, SnapshotName, TokenName, VaultName, VolumeName, steers_terminal,
 };
 pub use operation::{
     Actor, ChangeContext, ChangeResult, OPERATIONS_KEPT, Operation, OperationId, Outcome, Verb,
@@ -87,5 +94,6 @@ pub use user::{
     GROUPS_OF_USER_MAX, Group, MEMBERSHIPS_MAX, NewGroup, NewUser, PASSWORD_UNITS_MAX, User, UserChange,
     WINDOWS_NAMES_MAX, account_name, password, windows_name,
 };
+pub use vault::{Bucket, LOCK_DAYS_MAX, NewVault, Vault, VaultChange, VaultPlace};
 pub use volume::{NewClone, NewVolume, Volume, VolumeChange};
 pub use warning::Warning;

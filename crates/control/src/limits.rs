@@ -1,7 +1,9 @@
 //! Limits of management. Those of a provider are its level's.
 
 /// Threads that run jobs.
-pub const JOB_THREADS: usize = 2;
+pub const JOB_THREADS: usize = 4;
+/// The threads of them that jobs with vaults can take.
+pub(crate) const VAULT_JOBS_MAX: usize = 2;
 /// The longest pause of a job between two steps, in milliseconds.
 pub(crate) const JOB_PAUSE_MS_MAX: u64 = 200;
 /// The time between two records of a job's progress, in milliseconds.

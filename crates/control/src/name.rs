@@ -63,6 +63,8 @@ names! {
     /// The name of a directory below `.snapshot`.
     SnapshotName = "a snapshot";
     PolicyName = "a policy";
+    VaultName = "a vault";
+    BackupName = "a backup";
     /// The last part of the path that clients mount: GCNV's share name, ANF's creation token.
     ShareName = "a share";
     TokenName = "a token";

@@ -36,8 +36,9 @@ pub enum Verb {
     Delete,
     /// Replaces the files of a volume with those of its snapshot.
     Revert,
-    /// Restores files from a snapshot.
+    /// Restores files from a snapshot or a backup.
     Restore,
+    Verify,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,7 +119,7 @@ impl ChangeContext {
     }
 }
 
-words!(Verb: Create = "create", Update = "update", Delete = "delete", Revert = "revert", Restore = "restore");
+words!(Verb: Create = "create", Update = "update", Delete = "delete", Revert = "revert", Restore = "restore", Verify = "verify");
 
 impl fmt::Display for OperationId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

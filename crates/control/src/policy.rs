@@ -1,15 +1,17 @@
-//! Policies: schedules of snapshots for any number of volumes.
+//! Policies: schedules of snapshots, or of backups, for any number of volumes.
 
-use crate::difference::{Difference, variant};
-use crate::name::PolicyName;
+use crate::difference::{Difference, option, variant};
+use crate::name::{PolicyName, VaultName};
 use crate::schedule::{Daily, Hourly, Monthly, Schedules, Weekly, Zone};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     pub(crate) row: i64,
     pub name: PolicyName,
-    /// Whether it makes snapshots.
+    /// Whether its schedules run.
     pub is_enabled: bool,
+    /// The vault of its backups. Without one it makes snapshots.
+    pub vault: Option<VaultName>,
     /// The clocks of its schedules.
     pub zone: Zone,
     pub schedules: Schedules,
@@ -27,6 +29,7 @@ pub struct Policy {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewPolicy {
     pub name: PolicyName,
+    pub vault: Option<VaultName>,
     pub is_enabled: bool,
     pub zone: Zone,
     pub schedules: Schedules,
@@ -80,6 +83,7 @@ impl NewPolicy {
     pub(crate) fn differs_from(&self, policy: &Policy) -> Vec<Difference> {
         let (found, wanted) = (&policy.schedules, &self.schedules);
         let differing = [
+            Difference::of("vault", &policy.vault, &self.vault, |vault| option(vault.as_ref())),
             Difference::of("enabled", &policy.is_enabled, &self.is_enabled, variant),
             Difference::of("time zone", &policy.zone, &self.zone, ToString::to_string),
             Difference::of("hourly", &found.hourly, &wanted.hourly, |_| String::new()),

@@ -47,6 +47,10 @@ impl Service {
             {
                 self.state().startup_warnings.push(Warning::NotOpened { volume: name.clone(), error });
             }
+            // Its job goes on.
+            if self.is_restoring(&volume)? {
+                continue;
+            }
             if volume.state != State::Ready
                 && let Err(error) = self.finish(volume)
                 && !matches!(error, Error::Changing { .. })
@@ -56,6 +60,7 @@ impl Service {
             }
         }
         self.publish(&self.state());
+        self.reconcile_backups()?;
         self.resume_jobs()
     }
 
@@ -100,7 +105,7 @@ impl Service {
         match verb {
             Verb::Create => self.finish_create(&pool, volume, operation).map(drop),
             Verb::Update => self.finish_update(PoolAndVolume { pool, volume }, operation, None).map(drop),
-            Verb::Revert | Verb::Restore => Ok(()),
+            Verb::Revert | Verb::Restore | Verb::Verify => Ok(()),
             Verb::Delete => {
                 let removed = self.dependencies.provisioner.remove(volume.id);
                 self.finish_delete(&volume, operation, removed)?;

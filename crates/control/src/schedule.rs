@@ -97,7 +97,7 @@ impl Schedules {
             SnapshotKind::Daily => self.daily.as_ref().map(|schedule| schedule.keep),
             SnapshotKind::Weekly => self.weekly.as_ref().map(|schedule| schedule.keep),
             SnapshotKind::Monthly => self.monthly.as_ref().map(|schedule| schedule.keep),
-            SnapshotKind::Manual | SnapshotKind::Replication => None,
+            SnapshotKind::Manual | SnapshotKind::Replication | SnapshotKind::Backup => None,
         }
     }
 
@@ -124,7 +124,7 @@ impl Schedules {
                 let is_due = |date: Date| u8::try_from(date.day()).is_ok_and(|day| days.contains(&day));
                 zone.last_day((*hour, *minute), now_ms, is_due)
             }
-            SnapshotKind::Manual | SnapshotKind::Replication => None,
+            SnapshotKind::Manual | SnapshotKind::Replication | SnapshotKind::Backup => None,
         }
     }
 

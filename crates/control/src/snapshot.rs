@@ -40,6 +40,8 @@ pub enum SnapshotKind {
     Weekly,
     Monthly,
     Replication,
+    /// For a backup, and deleted once that is complete.
+    Backup,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +73,7 @@ pub struct SnapshotChange {
     pub locked_until_ms: Option<Option<u64>>,
 }
 
-words!(SnapshotKind: Manual = "manual", Hourly = "hourly", Daily = "daily", Weekly = "weekly", Monthly = "monthly", Replication = "replication");
+words!(SnapshotKind: Manual = "manual", Hourly = "hourly", Daily = "daily", Weekly = "weekly", Monthly = "monthly", Replication = "replication", Backup = "backup");
 words!(SnapshotState: Creating = "creating", Ready = "ready", Deleting = "deleting", Error = "error");
 
 impl Snapshot {

@@ -45,6 +45,10 @@ pub struct Volume {
     pub(crate) policy_since_ms: u64,
     /// The snapshot that it was made from, with the names of then, as in `v1/s1`.
     pub clone_of: Option<String>,
+    /// The policy that makes its backups.
+    pub backup_policy: Option<PolicyName>,
+    /// The time of the last change of `backup_policy`, in milliseconds since 1970.
+    pub(crate) backup_policy_since_ms: u64,
     /// The first rule that matches decides.
     pub rules: Vec<ExportRule>,
     pub endpoints: Vec<IpAddr>,
@@ -119,6 +123,8 @@ pub struct VolumeChange {
     pub snapshot_directory: Option<SnapshotDirectory>,
     /// `Some(None)` removes it; its snapshots stay.
     pub policy: Option<Option<PolicyName>>,
+    /// `Some(None)` removes it; its backups stay.
+    pub backup_policy: Option<Option<PolicyName>>,
     /// Replaces all rules.
     pub rules: Option<Vec<ExportRule>>,
     /// Replaces all endpoints.
@@ -245,6 +251,7 @@ impl Volume {
             root_due: change.root.is_some(),
             snapshot_directory: new(change.snapshot_directory.as_ref(), &self.snapshot_directory),
             policy: new(change.policy.as_ref(), &self.policy),
+            backup_policy: new(change.backup_policy.as_ref(), &self.backup_policy),
             rules: new(change.rules.as_ref(), &self.rules),
             endpoints: new(change.endpoints.as_ref(), &self.endpoints),
             labels: new(change.labels.as_ref(), &self.labels),
@@ -282,6 +289,10 @@ impl Volume {
         if volume.policy != self.policy {
             let words = [self, &volume].map(|one| option(one.policy.as_ref()));
             changes.push(format!("policy {} → {}", words[0], words[1]));
+        }
+        if volume.backup_policy != self.backup_policy {
+            let words = [self, &volume].map(|one| option(one.backup_policy.as_ref()));
+            changes.push(format!("backup policy {} → {}", words[0], words[1]));
         }
         let others = [
             ("level", volume.level != self.level),

@@ -23,6 +23,8 @@ pub enum Selection<'a> {
     /// Files and directories with all that is below them, by their paths from the root, `a/b`. Directories on the way
     /// are made where they are missing. Names that exist in the target are [`FsError::Exists`].
     Paths(&'a [&'a [u8]]),
+    /// [`Selection::Paths`] below a directory that exists in the target.
+    Into { directory: &'a [u8], paths: &'a [&'a [u8]] },
 }
 
 /// The means that a caller gives a restore.
@@ -48,7 +50,7 @@ pub fn restore(
             bytes_total: Some(manifest.totals.bytes),
             ..Progress::default()
         },
-        Selection::Paths(_) => Progress::default(),
+        Selection::Paths(_) | Selection::Into { .. } => Progress::default(),
     };
     let mut restorer = Restorer { tree, target, linked: HashMap::new(), progress, job };
     let root = target.root();
@@ -59,9 +61,28 @@ pub fn restore(
             restorer.restore_dir(&key, root.clone())?;
         }
         Selection::Paths(paths) => paths.iter().try_for_each(|path| restorer.restore_path(&root, path))?,
+        Selection::Into { directory, paths } => {
+            let directory = directory_of(&root, directory)?;
+            paths.iter().try_for_each(|path| restorer.restore_path(&directory, path))?;
+        }
     }
     target.sync().map_err(at(|| "the target".to_owned()))?;
     Ok(restorer.progress)
+}
+
+/// Finds a directory by its path from the root.
+fn directory_of(root: &NodeRef, path: &[u8]) -> Result<NodeRef> {
+    let shown = || format!("directory {:?}", String::from_utf8_lossy(path));
+    let mut dir = root.clone();
+    for name in path.split(|&byte| byte == b'/').filter(|name| !name.is_empty()) {
+        let found =
+            Name::new(name).and_then(|name| dir.lookup(name, Blocking::Allowed)).map_err(at(shown))?;
+        if found.attrs.file_type != FileType::Directory {
+            return Err(Error::File(shown(), FsError::NotDirectory));
+        }
+        dir = found.node;
+    }
+    Ok(dir)
 }
 
 fn check_empty(root: &NodeRef) -> FsResult<Result<()>> {

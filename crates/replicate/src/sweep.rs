@@ -38,8 +38,12 @@ pub struct Swept {
 /// until which it is locked; `now` must never run back.
 pub fn delete(vault: &Vault, id: BackupId, now: Time, random: &mut dyn FnMut(&mut [u8])) -> Result<()> {
     vault.check_writer()?;
-    let manifest = vault.manifest(id)?;
-    if let Some(until) = manifest.locked_until.filter(|&until| until > now) {
+    let locked_until = match vault.manifest(id) {
+        // It can no longer be restored, and the sweep would not pass it.
+        Err(Error::Damaged(..)) => None,
+        found => found?.locked_until,
+    };
+    if let Some(until) = locked_until.filter(|&until| until > now) {
         return Err(Error::Locked(id, until));
     }
     vault.put(&names::deleted(id), ObjectKind::Deleted, &[], random).map(drop)

@@ -115,7 +115,13 @@ fn upkeep_of_the_volume_changes_nothing() {
     let rig = rig();
     let root = rig.fs.root();
     let gone = make(&root, "gone", b"");
-    vfs::volume::streams::restore_stream(&root, &gone.key(), b"stream").unwrap();
+    vfs::volume::streams::restore_stream(
+        &root,
+        &gone.key(),
+        b"stream",
+        &gone.attrs(Blocking::Allowed).unwrap(),
+    )
+    .unwrap();
     root.remove_unchecked(name("gone")).unwrap();
     drop(gone);
     rig.fs.snapshots().unwrap().create(ViewId(2)).unwrap();

@@ -1,5 +1,6 @@
 //! A client that sends one request at a time, on the calling thread.
 
+mod backups;
 mod certificate;
 mod policies;
 mod quotas;

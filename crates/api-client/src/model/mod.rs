@@ -3,6 +3,7 @@
 //! Sizes are whole bytes, rates whole bytes or operations for each second; the unit is the end of a property's name. Requests
 //! know every property or are refused; replies may get further ones.
 
+mod backup;
 mod client;
 mod from_snapshot;
 mod level;
@@ -23,12 +24,14 @@ mod stats;
 mod time;
 mod token;
 mod user;
+mod vault;
 mod version;
 mod volume;
 mod warning;
 mod words;
 
 pub use crate::bounds::*;
+pub use backup::{Backup, BackupCheck, BackupFileRestore, BackupState, NewBackup};
 pub use client::{ConnectedClient, Nfs4Client, ReachedEndpoint, UsedVolume};
 pub use from_snapshot::{NewClone, Restore};
 pub use level::{Level, LevelLimits, LevelQuery, Range, Settable};
@@ -51,6 +54,7 @@ pub use stats::{Counted, EndpointStats, Interval, Stats};
 pub use time::Timestamp;
 pub use token::{NewToken, Role, Secret, Token};
 pub use user::{Group, NewGroup, NewUser, Password, User, UserPatch};
+pub use vault::{Bucket, NewVault, Vault, VaultPatch};
 pub use version::Version;
 pub use volume::{Durability, NewVolume, Root, SecurityStyle, SnapshotDirectory, State, Volume, VolumePatch};
 pub use warning::Warning;

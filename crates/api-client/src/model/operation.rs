@@ -11,11 +11,11 @@ pub struct Operation {
     pub id: u64,
     /// The name of the token that requested it, or `plimsoll`.
     pub actor: String,
-    /// `create`, `update` or `delete`.
+    /// `create`, `update`, `delete`, `restore` or `verify`.
     pub verb: String,
-    /// The kind of object: `pool`, `volume`, `snapshot`, `policy`, `user`, `group`, `token`.
+    /// The kind of object: `pool`, `volume`, `snapshot`, `policy`, `quota`, `vault`, `backup`, `user`, `group`, `token`.
     pub kind: String,
-    /// The object's name; for a snapshot, its volume's, a slash and its own.
+    /// The object's name; for a snapshot, its volume's, a slash and its own; for a backup, its vault's, a slash and its own.
     pub name: String,
     /// The change in words; empty if the verb says everything.
     pub detail: String,
@@ -50,4 +50,10 @@ pub struct Progress {
     pub total: Option<u64>,
     /// The counted things, as in `steps`.
     pub unit: String,
+    /// Speed of the running operation, in units each second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_second: Option<u64>,
+    /// Seconds that the rest takes at this speed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds_left: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! Policies: schedules of snapshots.
+//! Policies: schedules of snapshots, or of backups.
 
 use super::words::words;
 use super::{NAME, SNAPSHOTS_MAX, Timestamp};
@@ -25,12 +25,15 @@ words! {
     }
 }
 
-/// A policy: schedules by which the service makes snapshots of volumes, and deletes them beyond the number to keep.
+/// A policy: schedules by which the service makes snapshots or backups of volumes, and deletes them beyond the number to keep.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Policy {
     /// Name.
     pub name: String,
-    /// Whether it makes snapshots.
+    /// The vault of its backups. Without one it makes snapshots.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vault: Option<String>,
+    /// Whether its schedules run.
     pub enabled: bool,
     /// The time zone of its schedules, by its name in the IANA database.
     pub time_zone: String,
@@ -135,7 +138,11 @@ pub struct NewPolicy {
     /// Name.
     #[schemars(length(min = 1, max = 255), regex(pattern = NAME), example = &"nightly")]
     pub name: String,
-    /// Whether it makes snapshots: true if left out.
+    /// The vault of its backups; without one it makes snapshots. It never changes.
+    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1, max = 255), regex(pattern = NAME))]
+    pub vault: Option<String>,
+    /// Whether its schedules run: true if left out.
     #[serde(default = "enabled")]
     pub enabled: bool,
     /// The time zone of its schedules, by its name in the IANA database; UTC if left out. Names of snapshots are in UTC.
@@ -160,7 +167,7 @@ pub struct NewPolicy {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyPatch {
-    /// Whether it makes snapshots.
+    /// Whether its schedules run.
     #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "bool")]
     pub enabled: Option<bool>,

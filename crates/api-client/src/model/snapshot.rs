@@ -20,6 +20,8 @@ words! {
         Monthly = "monthly",
         /// A replication.
         Replication = "replication",
+        /// A backup, which deletes it once it is complete.
+        Backup = "backup",
     }
 
     /// The state of a snapshot.
@@ -105,7 +107,7 @@ const DESCRIPTION: &str =
 /// The pattern of times in requests.
 const TIME: &str = r"^[0-9]{4}-(0[1-9]|1[0-2])-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9](\.[0-9]{1,3})?Z$";
 
-fn time(_: &mut SchemaGenerator) -> Schema {
+pub(super) fn time(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "pattern": TIME, "examples": ["2027-01-31T00:00:00Z"] })
 }
 

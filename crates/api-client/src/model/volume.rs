@@ -83,6 +83,9 @@ pub struct Volume {
     pub security_style: SecurityStyle,
     /// The access of clients to the directories of snapshots.
     pub snapshot_directory: SnapshotDirectory,
+    /// The policy that makes its backups.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backup_policy: Option<String>,
     /// The policy that makes its snapshots.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,
@@ -221,6 +224,10 @@ pub struct VolumePatch {
     #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", length(min = 1, max = 255), regex(pattern = NAME))]
     pub policy: Option<Option<String>>,
+    /// New policy that makes its backups; `null` removes it, and its backups stay.
+    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>", length(min = 1, max = 255), regex(pattern = NAME))]
+    pub backup_policy: Option<Option<String>>,
     /// New list of rules.
     #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Vec<Rule>", length(max = RULES_MAX))]

@@ -2,6 +2,7 @@
 //!
 //! Both sides are other crates' types, so the conversions are traits of this crate.
 
+mod backup;
 mod bounds;
 mod operation;
 mod policy;
@@ -14,6 +15,7 @@ mod snapshot;
 mod stats;
 mod token;
 mod user;
+mod vault;
 mod volume;
 mod warning;
 mod words;

@@ -28,6 +28,8 @@ impl ToBody for control::Operation {
                 done: progress.done,
                 total: progress.total,
                 unit: progress.unit.to_owned(),
+                per_second: progress.per_second,
+                seconds_left: progress.seconds_left(),
             }),
             cancellable: self.can_be_cancelled(),
             cancel_requested: self.is_cancelled,

@@ -14,6 +14,7 @@ impl ToBody for (control::Policy, Vec<VolumeName>) {
         let Schedules { hourly, daily, weekly, monthly } = &policy.schedules;
         Policy {
             name: policy.name.to_string(),
+            vault: policy.vault.as_ref().map(ToString::to_string),
             enabled: policy.is_enabled,
             time_zone: policy.zone.name().to_owned(),
             hourly: hourly.as_ref().map(|of| HourlySchedule { keep: of.keep, minute: of.minute }),
@@ -42,6 +43,7 @@ impl FromBody<NewPolicy> for control::NewPolicy {
     fn from_body(of: NewPolicy) -> Result<Self, Error> {
         Ok(Self {
             name: of.name.parse()?,
+            vault: of.vault.map(|vault| vault.parse()).transpose()?,
             is_enabled: of.enabled,
             zone: of.time_zone.parse()?,
             schedules: Schedules {

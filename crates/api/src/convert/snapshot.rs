@@ -45,7 +45,7 @@ impl FromBody<&SnapshotPatch> for SnapshotChange {
 }
 
 /// The time of a request, in milliseconds since 1970.
-fn time(text: &Timestamp) -> Result<u64, Error> {
+pub(super) fn time(text: &Timestamp) -> Result<u64, Error> {
     text.to_ms().ok_or_else(|| Error::Invalid {
         what: format!("the time {:?}", text.0),
         allowed: "a time in UTC from 1970 on, as in 2027-01-31T00:00:00Z".to_owned(),

@@ -32,6 +32,7 @@ impl ToBody for control::Volume {
             snapshot_directory: self.snapshot_directory.to_body(),
             policy: self.policy.as_ref().map(ToString::to_string),
             clone_of: self.clone_of.clone(),
+            backup_policy: self.backup_policy.as_ref().map(ToString::to_string),
             rules: self.rules.iter().map(ToBody::to_body).collect(),
             endpoints: self.endpoints.iter().map(ToString::to_string).collect(),
             labels: self.labels.clone(),
@@ -96,6 +97,11 @@ pub(crate) fn volume_change(patch: &VolumePatch, now: &control::Volume) -> Resul
         snapshot_directory: patch.snapshot_directory.map(ToValue::to_value),
         policy: patch
             .policy
+            .as_ref()
+            .map(|name| name.as_ref().map(|name| name.parse()).transpose())
+            .transpose()?,
+        backup_policy: patch
+            .backup_policy
             .as_ref()
             .map(|name| name.as_ref().map(|name| name.parse()).transpose())
             .transpose()?,

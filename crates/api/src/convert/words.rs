@@ -2,8 +2,8 @@
 
 use super::{ToBody, ToValue};
 use api_client::model::{
-    Access, Durability, Protection, Protocol, Role, SecurityStyle, SnapshotDirectory, SnapshotKind,
-    SnapshotState, Squash, State, WeekDay,
+    Access, BackupState, Durability, Protection, Protocol, Role, SecurityStyle, SnapshotDirectory,
+    SnapshotKind, SnapshotState, Squash, State, WeekDay,
 };
 
 macro_rules! mirrors {
@@ -37,7 +37,8 @@ mirrors! {
     Durability for vfs::Durability { Sync, Relaxed }
     SecurityStyle for vfs::SecurityStyle { Unix, Ntfs }
     SnapshotDirectory for vfs::SnapshotDirectory { Hidden, Reachable, Listed }
-    SnapshotKind for control::SnapshotKind { Manual, Hourly, Daily, Weekly, Monthly, Replication }
+    SnapshotKind for control::SnapshotKind { Manual, Hourly, Daily, Weekly, Monthly, Replication, Backup }
+    BackupState for control::BackupState { Creating, Ready, Deleting, Error }
     SnapshotState for control::SnapshotState { Creating, Ready, Deleting, Error }
     State for control::State { Creating, Ready, Updating, Deleting, Reverting }
     WeekDay for control::WeekDay { Monday, Tuesday, Wednesday, Thursday, Friday, Saturday, Sunday }

@@ -81,6 +81,17 @@ families! {
         "Limit that a pool's volumes share; unlimited if missing.";
     POOL_LIMIT_OPERATIONS: gauge "plimsoll_pool_limit_operations_per_second" [pool direction]
         "operations per second" "Limit that a pool's volumes share; unlimited if missing.";
+    BACKUPS: gauge "plimsoll_backups" [volume vault] "backups" "Complete backups of a volume in a vault.";
+    BACKUP_TAKEN: gauge "plimsoll_backup_last_success_timestamp_seconds" [volume vault] "seconds"
+        "Time of the data in the latest complete backup, in seconds since 1970.";
+    BACKUP_BYTES: gauge "plimsoll_backup_last_bytes" [volume vault] "bytes"
+        "Sizes of all files in the latest complete backup.";
+    BACKUP_ADDED: gauge "plimsoll_backup_last_added_bytes" [volume vault] "bytes"
+        "Bytes that the latest complete backup added to its vault.";
+    BACKUP_ERRORS: gauge "plimsoll_backup_errors" [volume vault] "backups"
+        "Backups that failed and that nobody has repeated or deleted.";
+    VAULT_FAILURES: counter "plimsoll_vault_failed_operations_total" [vault] "operations"
+        "Failed backups, deletions, checks and restores since the start of the service.";
     CONNECTIONS: gauge "plimsoll_connections" [] "connections" "Connections of clients.";
     CONNECTIONS_MAX: gauge "plimsoll_connections_max" [] "connections"
         "Maximum number of client connections.";

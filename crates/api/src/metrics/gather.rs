@@ -50,6 +50,7 @@ pub(crate) fn gather(core: &Core) -> Result<String> {
     limits(&mut document, &volumes);
     capacity(&mut document, &volumes);
     pooled(&mut document, &pools, &volumes)?;
+    super::backups::backups(&mut document, core)?;
     plane(&mut document, core);
     process(&mut document, Process::own());
     Ok(document.finish())

@@ -3,6 +3,7 @@
 //! They are written by hand: every number is a counter or a state of another part of the process, so a registry that keeps them
 //! again would only be a second place. Labels name volumes and pools, which an operator makes, never clients.
 
+mod backups;
 mod families;
 mod family;
 mod gather;

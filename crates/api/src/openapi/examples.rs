@@ -31,6 +31,16 @@ pub(super) fn request(operation: &str) -> Option<Value> {
         "changeSnapshot" => json!({ "locked_until": "2099-01-31T00:00:00Z" }),
         "cloneVolume" => json!({ "name": "tools-test" }),
         "restoreFiles" => json!({ "paths": ["reports/2026.ods"], "to": "restored" }),
+        "createVault" => json!({ "name": "offsite", "directory": "/mnt/backup/plimsoll", "lock_days": 7 }),
+        "changeVault" => json!({ "bytes_per_second_max": 50_000_000 }),
+        "createBackup" => json!({ "volume": "tools", "name": "tools-before-upgrade" }),
+        "verifyBackup" => json!({ "data": true }),
+        "restoreVolume" => json!({
+            "name": "tools-restored", "pool": "engineering", "size_bytes": 1_099_511_627_776_u64,
+        }),
+        "restoreBackupFiles" => {
+            json!({ "volume": "tools", "paths": ["/projects/plan.txt"], "directory": "/restored" })
+        }
         "setQuota" => json!({ "limit_bytes": 53_687_091_200_u64, "limit_files": 100_000 }),
         "replaceRules" => json!({ "rules": [
             { "clients": ["10.1.0.0/16"], "access": "read-write" },

@@ -29,6 +29,7 @@ fn in_path(path: &str, tag: &str) -> Vec<Value> {
                 "Level of that provider.".to_owned(),
                 json!({ "type": "string", "pattern": "^[a-z0-9-]+$", "examples": ["premium"] }),
             ),
+            "backup" => ("Name of the backup.".to_owned(), name_schema()),
             "snapshot" => ("Name of the snapshot.".to_owned(), name_schema()),
             "target" => (
                 "Target of the rule: `user:ID`, `group:ID`, `user:default` or `group:default`. An ID is a number or a security identifier.".to_owned(),
@@ -50,6 +51,7 @@ fn name_schema() -> Value {
 fn object(tag: &str) -> &str {
     match tag {
         "rules" | "snapshots" | "quotas" => "volume",
+        "backups" => "vault",
         "policies" => "policy",
         plural => plural.strip_suffix('s').unwrap_or(plural),
     }

@@ -1,5 +1,6 @@
 //! The operations of the native interface, by family.
 
+mod backup;
 mod client;
 mod from_snapshot;
 mod group;
@@ -14,6 +15,7 @@ mod rule;
 mod snapshot;
 mod token;
 mod user;
+mod vault;
 mod volume;
 
 use crate::endpoint::Endpoint;
@@ -26,6 +28,8 @@ pub(crate) fn all() -> Vec<Endpoint> {
         snapshot::endpoints(),
         from_snapshot::endpoints(),
         policy::endpoints(),
+        vault::endpoints(),
+        backup::endpoints(),
         rule::endpoints(),
         quota::endpoints(),
         user::endpoints(),

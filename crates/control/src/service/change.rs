@@ -46,7 +46,13 @@ impl Service {
         if let Some(policy) = &after.volume.policy
             && before.volume.policy != after.volume.policy
         {
-            self.policy(policy)?;
+            self.check_policy_use(policy, false)?;
+            self.check_snapshot_storage(name)?;
+        }
+        if let Some(policy) = &after.volume.backup_policy
+            && before.volume.backup_policy != after.volume.backup_policy
+        {
+            self.check_policy_use(policy, true)?;
             self.check_snapshot_storage(name)?;
         }
         let mut state = self.state();
@@ -55,6 +61,9 @@ impl Service {
         if before.volume.policy != after.volume.policy {
             self.check_policy(&after.volume)?;
             after.volume.policy_since_ms = self.now_ms();
+        }
+        if before.volume.backup_policy != after.volume.backup_policy {
+            after.volume.backup_policy_since_ms = self.now_ms();
         }
         (after.volume.version, after.volume.changed_ms) = (before.volume.version + 1, self.now_ms());
         let capacity = |both: &PoolAndVolume| levels::capacity(&both.pool, &both.volume);

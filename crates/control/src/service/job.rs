@@ -76,6 +76,9 @@ impl Service {
 
     fn run_job(&self, job: Job) {
         let _ended = EndGuard(self, job.id);
+        if let JobSpec::Backup(of) = job.spec {
+            return self.run_backup_job(job.id, of);
+        }
         let end = self.work(job);
         // If the store refuses, or the storage does not open, the job is still running there, and the next start goes on
         // with it.
@@ -101,6 +104,7 @@ impl Service {
                 self.restore_in_volume(id, VolumeId(volume), ViewId(view))
             }
             JobSpec::Transfer { relation, .. } => self.transfer(id, relation),
+            JobSpec::Backup(_) => JobEnd::Stopped,
         }
     }
 
@@ -111,9 +115,11 @@ impl Service {
                 let volume = self.volume_of(spec)?;
                 volume.map(|volume| self.lock_volume(&volume, None)).transpose()
             }
-            JobSpec::DeleteSnapshot { .. } | JobSpec::RestoreFiles { .. } | JobSpec::Transfer { .. } => {
-                Ok(None)
-            }
+            // Those of backups lock what they need themselves.
+            JobSpec::DeleteSnapshot { .. }
+            | JobSpec::RestoreFiles { .. }
+            | JobSpec::Transfer { .. }
+            | JobSpec::Backup(_) => Ok(None),
         }
     }
 
@@ -178,6 +184,10 @@ impl Service {
             JobSpec::RestoreFiles { .. } => {
                 self.change(|store| self.end_operation(store, id, &outcome).map(drop))
             }
+            JobSpec::Backup(of) => match outcome {
+                Outcome::Failed(reason) => self.fail_backup_job(id, of, reason),
+                _ => Ok(()),
+            },
             JobSpec::Transfer { relation, .. } => self.change(|store| {
                 if !self.end_operation(store, id, &outcome)? {
                     return Ok(());
@@ -226,7 +236,8 @@ impl Service {
         let found = self.operation(id)?;
         let refused = || Error::NotRunning { operation: id.0 };
         let spec = found.spec.filter(|_| found.outcome == Outcome::Running).ok_or_else(refused)?;
-        let volume = self.volume_of(spec)?;
+        // The end of a restore from a backup locks its volume.
+        let volume = if matches!(spec, JobSpec::Backup(_)) { None } else { self.volume_of(spec)? };
         let _locked = volume.as_ref().map(|volume| self.lock_volume(volume, None)).transpose()?;
         match self.jobs.cancel(id) {
             Cancelled::Running => {
@@ -236,6 +247,7 @@ impl Service {
                 JobSpec::DeleteSnapshot { volume, view } => {
                     self.withdraw_deletion(id, VolumeId(volume), ViewId(view))?;
                 }
+                JobSpec::Backup(of) => self.withdraw_backup_job(id, of)?,
                 spec => {
                     self.change(|store| Ok(store::operation::cancel(store, id)?))?;
                     self.end_job(Job { id, spec }, JobEnd::Cancelled)?;

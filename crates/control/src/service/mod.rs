@@ -1,5 +1,5 @@
 //! The one door to what is served. Sibling files are its families: [`pool`], [`volume`] and its [`change`],
-//! [`snapshot`] with [`revert`], [`clone`](self::clone) and [`restore`], [`policy`], [`quota`], [`replication`], [`user`] and [`group`] with what they share ([`account`]), [`token`], [`job`].
+//! [`snapshot`] with [`revert`], [`clone`](self::clone) and [`restore`], [`policy`], [`quota`], [`replication`], [`vault`], [`backup`] and [`backup_restore`], [`user`] and [`group`] with what they share ([`account`]), [`token`], [`job`].
 //!
 //! Locks, in the order of their acquisition:
 //!
@@ -18,6 +18,10 @@
 //! away, which fail at once. No request of a client waits for these locks, so the storage may take its time for a snapshot.
 
 mod account;
+mod backup;
+mod backup_job;
+mod backup_policy;
+mod backup_restore;
 mod change;
 mod clone;
 mod group;
@@ -31,6 +35,7 @@ mod revert;
 mod snapshot;
 mod token;
 mod user;
+mod vault;
 mod volume;
 
 pub(crate) use change::PoolAndVolume;
@@ -115,6 +120,7 @@ pub struct Service {
     pub(crate) jobs: Arc<Jobs>,
     job_threads: Mutex<Vec<JoinHandle<()>>>,
     lock_clock: LockClock,
+    vaults: vault::VaultStores,
     state: Mutex<ServiceState>,
     store: Mutex<Store>,
     accounts: SharedAccounts,
@@ -208,6 +214,7 @@ impl Service {
             jobs: Arc::default(),
             job_threads: Mutex::default(),
             lock_clock,
+            vaults: vault::VaultStores::default(),
             state: Mutex::new(state),
             store: Mutex::new(store),
             accounts,

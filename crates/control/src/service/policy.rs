@@ -2,6 +2,7 @@
 
 use super::snapshot::{Scheduled, storage};
 use super::{Page, Service, UNCHANGED, check_version, levels};
+use crate::backup_error::BackupError;
 use crate::error::{Error, Result};
 use crate::kind::{Kind, State};
 use crate::name::{PolicyName, VolumeName};
@@ -17,6 +18,7 @@ impl Service {
     /// Creates a policy. Succeeds without a change if an identical policy exists.
     pub fn create_policy(&self, context: &ChangeContext, new: &NewPolicy) -> Result<ChangeResult<Policy>> {
         new.schedules.check()?;
+        new.vault.as_ref().map_or(Ok(()), |vault| self.vault(vault).map(drop))?;
         let _state = self.state();
         let thing = (Kind::Policy, new.name.as_str());
         if let Some(policy) = self.read(|store| Ok(store::policy::find(store, &new.name)?))? {
@@ -33,6 +35,7 @@ impl Service {
             row: 0,
             name: new.name.clone(),
             is_enabled: new.is_enabled,
+            vault: new.vault.clone(),
             zone: new.zone.clone(),
             schedules: new.schedules.clone(),
             since_ms: now,
@@ -118,7 +121,22 @@ impl Service {
         self.check_keep(volume, &policy)
     }
 
+    /// Refuses a policy of backups as one of snapshots, and the reverse.
+    pub(super) fn check_policy_use(&self, name: &PolicyName, wants_vault: bool) -> Result<()> {
+        if self.policy(name)?.vault.is_some() == wants_vault {
+            return Ok(());
+        }
+        let (makes, allowed) = match wants_vault {
+            true => ("snapshots", "one with a vault as the policy of backups"),
+            false => ("backups", "one without a vault as the policy of snapshots"),
+        };
+        Err(Error::invalid(format!("the policy {name}, which makes {makes}"), allowed))
+    }
+
     fn check_keep(&self, volume: &Volume, policy: &Policy) -> Result<()> {
+        if policy.vault.is_some() {
+            return Ok(());
+        }
         let pool = self.find_pool(&volume.pool)?;
         let all = self.read(|store| Ok(store::snapshot::of_volume(store, volume.id)?))?;
         let others = all.iter().filter(|one| !Schedules::KINDS.contains(&one.kind)).count();
@@ -126,7 +144,7 @@ impl Service {
         levels::check_snapshots(&pool, volume, others.saturating_add(keep))
     }
 
-    /// Makes the snapshots that are due, and deletes those beyond the number to keep. After downtime a schedule runs once. The
+    /// Makes the snapshots and backups that are due, and deletes those beyond the number to keep. After downtime a schedule runs once. The
     /// caller repeats this every few seconds.
     pub fn run_policies(&self) -> Result<()> {
         let now = self.now_ms();
@@ -140,10 +158,17 @@ impl Service {
             if self.jobs.is_closed() {
                 return Ok(());
             }
-            let policy = volume.policy.as_ref().and_then(|name| policies.get(name));
-            let Some(policy) = policy.filter(|policy| policy.is_enabled) else { continue };
-            if volume.state == State::Ready {
+            if volume.state != State::Ready {
+                continue;
+            }
+            let enabled = |name: &Option<PolicyName>| {
+                name.as_ref().and_then(|name| policies.get(name)).filter(|policy| policy.is_enabled)
+            };
+            if let Some(policy) = enabled(&volume.policy) {
                 self.run_policy(&volume, policy, now)?;
+            }
+            if let Some(policy) = enabled(&volume.backup_policy) {
+                self.run_backup_policy(&volume, policy, now)?;
             }
         }
         Ok(())
@@ -204,7 +229,12 @@ impl Service {
             }
             match self.delete_snapshot(context, &volume.name, &snapshot.name) {
                 Ok(_) => excess -= 1,
-                Err(Error::Locked { .. } | Error::UsedByJob { .. } | Error::NotFound { .. }) => {}
+                Err(
+                    Error::Locked { .. }
+                    | Error::UsedByJob { .. }
+                    | Error::NotFound { .. }
+                    | Error::Backup(BackupError::SnapshotPinned { .. }),
+                ) => {}
                 Err(error) => return Err(error),
             }
         }

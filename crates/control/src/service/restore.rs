@@ -34,6 +34,7 @@ impl Service {
         let _locked = self.lock_snapshots(volume);
         let of = self.find_volume(volume)?;
         let served = self.served_for_snapshots(&of)?;
+        self.check_writable_volume(&of, "get restored files")?;
         let snapshot = self.snapshot(volume, name)?;
         check_ready(&snapshot)?;
         let is_other = |spec| matches!(spec, JobSpec::RestoreFiles { volume, .. } if volume == of.id.0);

@@ -41,7 +41,8 @@ impl Service {
         check_version(context, Kind::Snapshot, &target.full_name(), target.version)?;
         check_ready(&target)?;
         self.served_for_snapshots(&volume)?;
-        self.check_newer_unlocked(&target)?;
+        self.check_writable_volume(&volume, "be reverted")?;
+        self.check_newer(&target)?;
         self.check_no_job((Kind::Volume, name.as_str()), |spec| {
             spec.volume() == Some(volume.id) || spec.pinned().is_some_and(|(pinned, _)| pinned == volume.id)
         })?;
@@ -84,10 +85,14 @@ impl Service {
         Ok(all)
     }
 
-    fn check_newer_unlocked(&self, target: &Snapshot) -> Result<()> {
-        self.newer_snapshots(target)?.iter().try_for_each(|newer| match self.check_unlocked(newer) {
-            Err(Error::Locked { snapshot, until }) => Err(Error::RevertLocked { snapshot, until }),
-            other => other,
+    /// Refuses a target that is older than a snapshot that must stay.
+    fn check_newer(&self, target: &Snapshot) -> Result<()> {
+        self.newer_snapshots(target)?.iter().try_for_each(|newer| {
+            self.check_no_point(newer)?;
+            match self.check_unlocked(newer) {
+                Err(Error::Locked { snapshot, until }) => Err(Error::RevertLocked { snapshot, until }),
+                other => other,
+            }
         })
     }
 

@@ -169,7 +169,7 @@ impl Service {
         let _locked = self.lock_snapshots(volume);
         check_settled(&self.find_volume(volume)?)?;
         let before = self.snapshot(volume, name)?;
-        self.check_unpinned(&before)?;
+        self.check_no_point(&before)?;
         let full_name = before.full_name();
         let thing = (Kind::Snapshot, full_name.as_str());
         check_version(context, Kind::Snapshot, &full_name, before.version)?;
@@ -203,7 +203,7 @@ impl Service {
         name: &SnapshotName,
     ) -> Result<Operation> {
         let _locked = self.lock_snapshots(volume);
-        self.check_unpinned(&self.snapshot(volume, name)?)?;
+        self.check_no_point(&self.snapshot(volume, name)?)?;
         self.remove_locked_snapshot(context, volume, name)
     }
 
@@ -235,6 +235,7 @@ impl Service {
         }
         self.check_unlocked(&before)?;
         self.check_no_job((Kind::Snapshot, &full_name), |spec| spec.pinned() == Some((of.id, before.view)))?;
+        self.check_no_backup(&before)?;
         let served = self.served_for_snapshots(&of)?;
         let (version, changed_ms) = (before.version + 1, self.now_ms());
         let state = SnapshotState::Deleting;
@@ -316,7 +317,10 @@ impl Service {
 
     /// Stores the time by which locks end, if there is a lock.
     pub(super) fn store_lock_clock(&self) -> Result<()> {
-        if !self.read(|store| Ok(store::snapshot::is_any_locked(store)?))? {
+        let is_any_locked = self.read(|store| {
+            Ok(store::snapshot::is_any_locked(store)? || store::backup::is_any_locked(store)?)
+        })?;
+        if !is_any_locked {
             return Ok(());
         }
         self.change(|store| Ok(lock_clock::advance(store, self.lock_now_ms())?))
@@ -345,7 +349,7 @@ impl Service {
     }
 
     /// Refuses the end of a lock that has passed already.
-    fn check_lock_time(&self, until: Option<u64>) -> Result<()> {
+    pub(super) fn check_lock_time(&self, until: Option<u64>) -> Result<()> {
         let now = self.lock_now_ms();
         match until {
             Some(until) if until <= now => {

@@ -76,6 +76,8 @@ impl Service {
             policy: None,
             policy_since_ms: 0,
             clone_of: None,
+            backup_policy: None,
+            backup_policy_since_ms: 0,
             rules: new.rules.clone().unwrap_or_else(|| levels::default_rules(pool.level)),
             endpoints: new.endpoints.clone().unwrap_or_default(),
             labels: new.labels.clone(),
@@ -273,6 +275,7 @@ impl Service {
             let outcome = match &error {
                 None => {
                     self.end_snapshot_operations(store, volume.id)?;
+                    self.end_backup_jobs(store, volume.id)?;
                     store::volume::delete(store, volume.id)?;
                     Outcome::Succeeded
                 }
@@ -318,6 +321,9 @@ impl Service {
     pub(super) fn finish_named(&self, name: &VolumeName) -> Result<()> {
         let Some(volume) = self.read(|store| Ok(store::volume::find(store, name)?))? else { return Ok(()) };
         if self.state().removing.contains(&volume.id) {
+            return Err(Error::Changing { volume: name.to_string(), state: volume.state });
+        }
+        if self.is_restoring(&volume)? {
             return Err(Error::Changing { volume: name.to_string(), state: volume.state });
         }
         if volume.state == State::Ready { Ok(()) } else { self.finish(volume) }

@@ -3,6 +3,7 @@
 //! Each submodule is one table. Its functions take a connection, so that they run inside or outside a transaction.
 
 pub(crate) mod account;
+pub(crate) mod backup;
 pub(crate) mod endpoint;
 mod error;
 pub(crate) mod group;
@@ -17,6 +18,7 @@ pub(crate) mod rule;
 pub(crate) mod snapshot;
 pub(crate) mod token;
 pub(crate) mod user;
+pub(crate) mod vault;
 pub(crate) mod volume;
 
 pub use error::StoreError;
@@ -47,6 +49,7 @@ pub(crate) const MIGRATIONS: &[&str] = &[
     include_str!("0009_snapshots.sql"),
     include_str!("0010_policies.sql"),
     include_str!("0011_clones.sql"),
+    include_str!("0012_backups.sql"),
     include_str!("0013_replication.sql"),
 ];
 

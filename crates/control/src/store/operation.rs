@@ -117,7 +117,8 @@ fn read(row: &Row<'_>) -> Result<Operation> {
     let spec = spec.transpose()?;
     let done: Option<u64> = row.get("done")?;
     let total = row.get("total")?;
-    let progress = done.zip(spec).map(|(done, spec)| JobProgress { done, total, unit: spec.unit() });
+    let progress =
+        done.zip(spec).map(|(done, spec)| JobProgress { done, total, unit: spec.unit(), per_second: None });
     Ok(Operation {
         id: OperationId(row.get("id")?),
         actor: Actor::new(row.get::<_, String>("actor")?),

@@ -10,8 +10,9 @@ use envelope::{Bytes, Level, Protocol};
 use rusqlite::{Connection, OptionalExtension, Result, Row, named_params, params};
 use vfs::{Durability, Root, SecurityStyle, VolumeId};
 
-const SELECT: &str = "SELECT volume.*, pool.name AS pool_name, policy.name AS policy_name FROM volume
-     JOIN pool ON pool.id = volume.pool LEFT JOIN policy ON policy.id = volume.policy WHERE";
+const SELECT: &str = "SELECT volume.*, pool.name AS pool_name, policy.name AS policy_name, backups.name AS backup_policy_name FROM volume
+     JOIN pool ON pool.id = volume.pool LEFT JOIN policy ON policy.id = volume.policy
+     LEFT JOIN policy AS backups ON backups.id = volume.backup_policy WHERE";
 
 /// A volume's id as SQLite stores it: its integers are signed.
 pub(crate) fn row_of(id: VolumeId) -> i64 {
@@ -41,7 +42,8 @@ pub(crate) fn update(connection: &Connection, volume: &Volume) -> Result<()> {
         "UPDATE volume SET pool = :pool, share = :share, level = :level, size = :size, size_lowest = :lowest,
              settings = :settings, protocols = :protocols, smb = :smb, root_mode = :mode, root_uid = :uid, root_gid = :gid, root_due = :due,
              snapshot_directory = :snapshot_directory, policy = (SELECT id FROM policy WHERE name = :policy),
-             policy_since_ms = :policy_since, state = :state, version = :version, changed_ms = :changed
+             policy_since_ms = :policy_since, backup_policy = (SELECT id FROM policy WHERE name = :backup_policy),
+             backup_policy_since_ms = :backup_since, state = :state, version = :version, changed_ms = :changed
          WHERE id = :id",
         named_params! {
             ":id": row_of(volume.id), ":pool": volume.pool_row, ":share": volume.share.as_str(),
@@ -49,6 +51,8 @@ pub(crate) fn update(connection: &Connection, volume: &Volume) -> Result<()> {
             ":settings": super::to_text(&volume.settings)?, ":protocols": volume.protocols.to_string(),
             ":smb": volume.smb.to_string(), ":snapshot_directory": directory_word(volume.snapshot_directory),
             ":policy": volume.policy.as_ref().map(PolicyName::as_str), ":policy_since": volume.policy_since_ms,
+            ":backup_policy": volume.backup_policy.as_ref().map(PolicyName::as_str),
+            ":backup_since": volume.backup_policy_since_ms,
             ":mode": volume.root.mode, ":uid": volume.root.uid, ":gid": volume.root.gid,
             ":due": volume.root_due, ":state": volume.state.as_str(), ":version": volume.version,
             ":changed": volume.changed_ms,
@@ -172,6 +176,8 @@ fn read(row: &Row<'_>) -> Result<Volume> {
         policy: row.get::<_, Option<String>>("policy_name")?.map(PolicyName::stored),
         policy_since_ms: row.get("policy_since_ms")?,
         clone_of: row.get("clone_of")?,
+        backup_policy: row.get::<_, Option<String>>("backup_policy_name")?.map(PolicyName::stored),
+        backup_policy_since_ms: row.get("backup_policy_since_ms")?,
         rules: Vec::new(),
         endpoints: Vec::new(),
         labels: Default::default(),

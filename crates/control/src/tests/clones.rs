@@ -119,8 +119,13 @@ fn scheduled_snapshot_that_is_being_cloned_is_deleted_later() {
         hourly: Some(crate::Hourly { keep: 1, minute: 0 }),
         ..crate::Schedules::default()
     };
-    let policy =
-        NewPolicy { name: "hours".parse().unwrap(), is_enabled: true, zone: crate::Zone::utc(), schedules };
+    let policy = NewPolicy {
+        name: "hours".parse().unwrap(),
+        is_enabled: true,
+        zone: crate::Zone::utc(),
+        schedules,
+        vault: None,
+    };
     service.create_policy(&context(), &policy).unwrap();
     let change = VolumeChange { policy: Some(Some(policy.name.clone())), ..VolumeChange::default() };
     service.update_volume(&context(), &volume("v"), &change).unwrap();

@@ -1,5 +1,7 @@
 //! The service over volumes in memory: what it makes, what it refuses, and what is left when it ends at any step.
 
+mod backup_crash;
+mod backups;
 mod change;
 mod clones;
 mod concurrency;

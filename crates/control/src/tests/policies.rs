@@ -28,7 +28,7 @@ fn schedules() -> Schedules {
 }
 
 fn policy(schedules: Schedules) -> NewPolicy {
-    NewPolicy { name: name("p1"), is_enabled: true, zone: crate::Zone::utc(), schedules }
+    NewPolicy { name: name("p1"), vault: None, is_enabled: true, zone: crate::Zone::utc(), schedules }
 }
 
 fn assign(service: &Service, policy: Option<&str>) -> Result<ChangeResult<crate::Volume>> {

@@ -180,6 +180,11 @@ impl Fuse {
         }
     }
 
+    /// Counts a step of the store of a vault.
+    pub(super) fn object(&self) -> std::io::Result<()> {
+        self.storage().map_err(|_| std::io::Error::other("the fuse has blown"))
+    }
+
     /// Counts a step of the store. It does not count where a test lets the storage refuse.
     pub(super) fn store(&self) {
         if *self.blows.lock() == FailureMode::Dead && self.next_failure().is_some() {

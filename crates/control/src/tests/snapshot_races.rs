@@ -61,7 +61,7 @@ fn random_changes_side_by_side_leave_store_storage_and_clients_in_agreement() {
     rig.deletion_steps.store(3, Ordering::SeqCst);
     let schedules = Schedules { hourly: Some(Hourly { keep: 2, minute: 0 }), ..Schedules::default() };
     let zone = crate::Zone::utc();
-    let new = NewPolicy { name: "p1".parse().unwrap(), is_enabled: true, zone, schedules };
+    let new = NewPolicy { name: "p1".parse().unwrap(), vault: None, is_enabled: true, zone, schedules };
     service.create_policy(&context(), &new).unwrap();
     service.start_jobs().unwrap();
     let is_done = AtomicBool::new(false);

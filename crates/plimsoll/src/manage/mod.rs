@@ -2,6 +2,7 @@
 
 mod access;
 mod back;
+mod backup;
 mod client;
 mod client_check;
 mod clone;
@@ -24,6 +25,7 @@ mod status;
 pub(crate) mod table;
 mod token;
 mod user;
+mod vault;
 mod volume;
 mod watch;
 pub(crate) mod words;
@@ -46,8 +48,12 @@ pub(crate) enum Command {
     Snapshot(snapshot::SnapshotArgs),
     /// Make volumes from snapshots.
     Clone(clone::CloneArgs),
-    /// Manage policies, which make snapshots on schedules.
+    /// Manage policies, which make snapshots or backups on schedules.
     Policy(policy::PolicyArgs),
+    /// Manage vaults: places for backups.
+    Vault(vault::VaultArgs),
+    /// Back up volumes, and restore volumes and files.
+    Backup(backup::BackupArgs),
     /// Limit what users and groups store on a volume.
     Quota(quota::QuotaArgs),
     /// Manage users, which log in with a password.
@@ -78,6 +84,8 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Snapshot(args) => done(snapshot::run(args)),
         Command::Clone(args) => done(clone::run(args)),
         Command::Policy(args) => done(policy::run(args)),
+        Command::Vault(args) => done(vault::run(args)),
+        Command::Backup(args) => done(backup::run(args)),
         Command::Quota(args) => done(quota::run(args)),
         Command::User(args) => done(user::run(args)),
         Command::Group(args) => done(group::run(args)),

@@ -51,6 +51,25 @@ pub(crate) fn policies() -> ArgValueCandidates {
     })
 }
 
+pub(crate) fn vaults() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        candidates(|client| Ok(client.vaults()?.into_iter().map(|vault| vault.name).collect()))
+    })
+}
+
+/// The backups of all vaults: completion does not know the vault on the line.
+pub(crate) fn backups() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        candidates(|client| {
+            let mut names = Vec::new();
+            for vault in client.vaults()? {
+                names.extend(client.backups(&vault.name)?.into_iter().map(|one| one.name));
+            }
+            Ok(names)
+        })
+    })
+}
+
 pub(crate) fn scenarios() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
         let candidate = |scenario: report::scenario::Scenario| {

@@ -1,6 +1,7 @@
 //! `plimsoll operation …`: the record of changes, and long operations.
 
 use super::connection::{Reach, Session};
+use super::limits::stored;
 use super::table::{Cell, Facts, Table};
 use crate::number::whole;
 use crate::terminal::Tone;
@@ -129,10 +130,23 @@ pub(super) fn second(moment: &str) -> String {
 }
 
 fn progress(of: &Progress) -> String {
-    match of.total {
-        Some(total) => format!("{} of {total} {}", of.done, of.unit),
-        None => format!("{} {}", of.done, of.unit),
+    let amount = |of_unit: u64, unit: &str| match unit {
+        "bytes" => stored(of_unit),
+        unit => format!("{of_unit} {unit}"),
+    };
+    let unit = of.unit.as_str();
+    let mut text = match of.total {
+        Some(total) if unit == "bytes" => format!("{} of {}", stored(of.done), stored(total)),
+        Some(total) => format!("{} of {total} {unit}", of.done),
+        None => amount(of.done, unit),
+    };
+    if let Some(speed) = of.per_second {
+        text += &format!(", {} per second", amount(speed, unit));
     }
+    if let Some(left) = of.seconds_left {
+        text += &format!(", {left} s left");
+    }
+    text
 }
 
 fn described(of: &Operation) -> Facts {

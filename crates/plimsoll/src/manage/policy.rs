@@ -1,4 +1,4 @@
-//! `plimsoll policy …`: schedules of snapshots.
+//! `plimsoll policy …`: schedules of snapshots and of backups.
 
 use super::connection::{Reach, Session, VersionArgs, YesArgs, check_change};
 use super::names;
@@ -8,13 +8,15 @@ use api_client::Tagged;
 use api_client::model::{NewPolicy, Policy, PolicyPatch};
 use clap::{Args, Subcommand};
 
-/// Manage policies, which make snapshots on schedules.
+/// Manage policies, which make snapshots or backups on schedules.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Give a volume its policy with \"plimsoll volume update v1 --policy nightly\". The service makes the snapshots at the times of \
 the policy, names them in UTC, as in daily.2026-11-29_0100, and deletes the oldest beyond the number to keep. It never deletes \
 snapshots that you made, or locked ones. After downtime each schedule runs once. \"plimsoll operation list\" shows what ran and \
-what failed.")]
+what failed.
+With --vault a policy makes backups instead. Give it to a volume with \"plimsoll volume update v1 --backup-policy offsite-nightly\". \
+It never deletes the latest backup of a volume.")]
 pub(crate) struct PolicyArgs {
     #[command(subcommand)]
     command: Command,
@@ -27,14 +29,18 @@ enum Command {
     /// Create a policy. Does nothing if it exists with these properties.
     #[command(after_help = "Examples:
   plimsoll policy create nightly --daily 7 --daily-at 01:00 --time-zone Europe/Berlin
+  plimsoll policy create offsite-nightly --vault offsite --daily 30 --monthly 12
   plimsoll policy create often --hourly 24 --daily 7 --weekly 4 --weekly-on saturday --monthly 12")]
     Create {
         /// Name of the policy
         name: String,
+        /// Vault for backups; without it the policy makes snapshots
+        #[arg(long, add = names::vaults())]
+        vault: Option<String>,
         /// Time zone of the schedules, like Europe/Berlin [default: UTC]
         #[arg(long, value_name = "ZONE")]
         time_zone: Option<String>,
-        /// Make no snapshots until \"policy update --enable\"
+        /// Make no snapshots or backups until \"policy update --enable\"
         #[arg(long)]
         disabled: bool,
         #[command(flatten)]
@@ -103,9 +109,10 @@ struct Update {
 pub(crate) fn run(args: PolicyArgs) -> anyhow::Result<()> {
     let open = || args.reach.open();
     match args.command {
-        Command::Create { name, time_zone, disabled, schedules } => {
+        Command::Create { name, vault, time_zone, disabled, schedules } => {
             let new = NewPolicy {
                 name,
+                vault,
                 enabled: !disabled,
                 time_zone: time_zone.unwrap_or_else(|| "UTC".to_owned()),
                 hourly: schedules.hourly(None)?,
@@ -163,7 +170,13 @@ impl Update {
 /// A policy in a sentence.
 fn line(policy: &Policy) -> String {
     let disabled = if policy.enabled { "" } else { ", disabled" };
-    format!("{}: {}, times of {}{disabled}.", policy.name, described(policy).join(", "), policy.time_zone)
+    let vault = policy.vault.as_ref().map_or_else(String::new, |vault| format!(", backups in vault {vault}"));
+    format!(
+        "{}: {}, times of {}{vault}{disabled}.",
+        policy.name,
+        described(policy).join(", "),
+        policy.time_zone
+    )
 }
 
 fn list(session: &Session) -> anyhow::Result<()> {
@@ -190,7 +203,8 @@ fn show(session: &Session, name: &str) -> anyhow::Result<()> {
     session.show(&policy, |policy| {
         let mut facts = Facts::default();
         facts.add("Policy", &policy.name);
-        facts.add("Enabled", if policy.enabled { "yes" } else { "no: it makes no snapshots" });
+        facts.maybe("Vault", policy.vault.as_ref());
+        facts.add("Enabled", if policy.enabled { "yes" } else { "no: it makes nothing" });
         facts.add("Time zone", &policy.time_zone);
         for (place, schedule) in described(policy).into_iter().enumerate() {
             facts.add(if place == 0 { "Keeps" } else { "" }, schedule);

@@ -195,6 +195,12 @@ struct Update {
     /// Make no more snapshots by a policy; the present ones stay
     #[arg(long, conflicts_with = "policy", hide_short_help = true)]
     no_policy: bool,
+    /// Policy to make its backups; those of an earlier policy stay
+    #[arg(long, value_name = "NAME", add = names::policies())]
+    backup_policy: Option<String>,
+    /// Make no more backups by a policy; the present ones stay
+    #[arg(long, conflicts_with = "backup_policy", hide_short_help = true)]
+    no_backup_policy: bool,
     /// Protocols to serve the volume over; replaces all earlier ones
     #[arg(long, value_delimiter = ',', value_parser = words::protocol())]
     protocols: Vec<Protocol>,
@@ -472,6 +478,7 @@ fn describe(
     facts.add("Security style", volume.security_style.to_string());
     facts.add("Snapshots", format!("{}, {}", stats.snapshots, access_words(volume.snapshot_directory)));
     facts.maybe("Policy", volume.policy.as_ref());
+    facts.maybe("Backup policy", volume.backup_policy.as_ref());
     for (name, endpoint) in once("Endpoints").chain(repeat("")).zip(&stats.endpoints) {
         let EndpointStats { address, connections, failure } = endpoint;
         facts.add(
@@ -528,6 +535,11 @@ impl Update {
             root: before.and_then(|before| words::root(self.mode.as_ref(), self.owner, before.value.root)),
             snapshot_directory: self.snapshot_directory,
             policy: if self.no_policy { Some(None) } else { self.policy.clone().map(Some) },
+            backup_policy: if self.no_backup_policy {
+                Some(None)
+            } else {
+                self.backup_policy.clone().map(Some)
+            },
             endpoints: (self.no_endpoints || !self.endpoint.is_empty()).then(|| texts(&self.endpoint)),
             labels: labels_patch(&self.label, &self.unlabel),
             ..VolumePatch::default()

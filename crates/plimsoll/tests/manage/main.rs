@@ -2,6 +2,7 @@
 
 mod access;
 mod asked;
+mod backups;
 mod bench;
 mod capacity;
 mod client_check;

@@ -24,6 +24,7 @@ enum Place {
 pub struct Service {
     child: Child,
     dir: PathBuf,
+    options: Vec<String>,
     /// The directory, if it is not the test's.
     _own: Option<tempfile::TempDir>,
     _place: Place,
@@ -72,14 +73,17 @@ impl Service {
     fn start_at(place: Place, options: &[&str]) -> Self {
         let own = tempfile::tempdir().unwrap();
         let dir = own.path().to_owned();
-        Self { child: serve(&dir, options), dir, _own: Some(own), _place: place }
+        let child = serve(&dir, options);
+        let options = options.iter().map(|&option| option.to_owned()).collect();
+        Self { child, dir, options, _own: Some(own), _place: place }
     }
 
     /// One whose data directory is the test's.
     pub fn start_on(dir: &Path) -> Self {
         let held = MACHINE.read();
         let place = Place::Shared { _held: held };
-        Self { child: serve(dir, &[]), dir: dir.to_owned(), _own: None, _place: place }
+        let (child, dir) = (serve(dir, &[]), dir.to_owned());
+        Self { child, dir, options: Vec::new(), _own: None, _place: place }
     }
 
     pub fn data(&self) -> &Path {
@@ -165,6 +169,11 @@ impl Service {
         (Self::start_with(&options).furnished(size, more), dir)
     }
 
+    /// A service whose volumes have snapshots on any file system, with such a volume.
+    pub fn with_snapshots(size: &str) -> Self {
+        Self::start_with(&["--snapshots", "copy"]).furnished(size, &[])
+    }
+
     fn furnished(self, size: &str, more: &[&str]) -> Self {
         let service = self;
         service.says(&["pool", "create", "p1", "--level", "anf/ultra", "--size", "4TiB"]);
@@ -188,7 +197,8 @@ impl Service {
     }
 
     pub fn start_again(&mut self) {
-        self.child = serve(&self.dir, &[]);
+        let options: Vec<&str> = self.options.iter().map(String::as_str).collect();
+        self.child = serve(&self.dir, &options);
     }
 }
 

@@ -112,8 +112,12 @@ impl ObjectStore for Directory {
     fn put_new(&self, name: &str, content: &[u8], pace: &mut Pace<'_>) -> io::Result<bool> {
         let path = self.path(name);
         let dir = path.parent().ok_or(ErrorKind::InvalidInput)?;
-        self.make_parents(dir)?;
+        // First: a disk that was unmounted meanwhile has no directory of drafts, and its mount point gets no objects.
         let (draft, mut file) = self.draft()?;
+        if let Err(error) = self.make_parents(dir) {
+            _ = fs::remove_file(&draft);
+            return Err(error);
+        }
         let mut write = |piece: &[u8]| wait(pace, piece).and_then(|()| file.write_all(piece));
         let written = content.chunks(PIECE_BYTES).try_for_each(&mut write);
         let put = written.and_then(|()| file.sync_all()).and_then(|()| publish(&draft, &path));
@@ -234,6 +238,18 @@ mod tests {
         drop(file);
         Directory::open(dir.path()).unwrap();
         assert!(!draft.exists());
+    }
+
+    #[test]
+    fn directory_that_was_unmounted_gets_no_objects() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("mount");
+        let store = Directory::open(&root).unwrap();
+        fs::rename(&root, dir.path().join("disk")).unwrap();
+        assert_eq!(store.put_new("a/one", b"x", &mut unpaced).unwrap_err().kind(), ErrorKind::NotFound);
+        fs::create_dir(&root).unwrap();
+        assert_eq!(store.put_new("a/one", b"x", &mut unpaced).unwrap_err().kind(), ErrorKind::NotFound);
+        assert_eq!(fs::read_dir(&root).unwrap().count(), 0);
     }
 
     #[test]

@@ -587,7 +587,7 @@ impl Service {
     }
 
     /// Refuses the deletion of a point that a replication needs.
-    pub(super) fn check_unpinned(&self, snapshot: &Snapshot) -> Result<()> {
+    pub(super) fn check_no_point(&self, snapshot: &Snapshot) -> Result<()> {
         if snapshot.kind != SnapshotKind::Replication {
             return Ok(());
         }
