@@ -80,9 +80,3 @@ impl fmt::Display for BackupError {
         }
     }
 }
-
-impl From<BackupError> for crate::Error {
-    fn from(error: BackupError) -> Self {
-        Self::Backup(error)
-    }
-}

@@ -284,6 +284,12 @@ impl From<envelope::Refusal> for Error {
     }
 }
 
+impl From<BackupError> for Error {
+    fn from(error: BackupError) -> Self {
+        Self::Backup(error)
+    }
+}
+
 impl From<StoreError> for Error {
     fn from(error: StoreError) -> Self {
         Self::Store(error)

@@ -66,7 +66,7 @@ and from another terminal:
   plimsoll volume create v1 --pool p1 --size 1TiB --allow 127.0.0.1
   plimsoll volume watch v1";
 
-/// Self-hosted file storage over NFS and SMB: volumes with cloud service levels, a benchmark, and a sizing advisor.
+/// Self-hosted file storage over NFS and SMB: cloud service levels, a benchmark, a sizing advisor.
 #[derive(Debug, Parser)]
 #[command(
     name = "plimsoll",
@@ -86,7 +86,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Serve pools and volumes with service levels until Ctrl-C; the other commands manage them.
+    /// Serve pools and volumes with service levels until Ctrl-C.
     Serve(serve::ServeArgs),
     /// Write the configuration of a new service, start it, and create its first user.
     Setup(Box<setup::SetupArgs>),
@@ -94,19 +94,19 @@ enum Command {
     Manage(manage::Command),
     /// Serve existing directories over NFS or SMB until Ctrl-C, without configuration.
     Export(Box<export::ExportArgs>),
-    /// Try it: create volumes, serve them, drive them over real sockets, show the figures, go on serving.
+    /// Try it: create and serve volumes, drive them over real sockets, show the figures.
     Demo(demo::DemoArgs),
     /// Measure an NFS or SMB server, this one or another.
     #[command(subcommand)]
     Bench(bench::Command),
     /// Advise level, capacity, volumes and mount options for a workload.
     Size(Box<size::SizeArgs>),
-    /// Show the published pages: tables, settings, what their text says, and where they contradict themselves.
+    /// Show the published pages: tables, settings, text, and where they contradict themselves.
     Page(page::PageArgs),
     /// Create certificates for TLS.
     #[command(subcommand)]
     Tls(certificates::Command),
-    /// Generate load on this machine for a measurement that another one coordinates, until Ctrl-C.
+    /// Generate load on this machine for a measurement that another one coordinates.
     Agent(agent::AgentArgs),
     /// Print the script that makes a shell complete commands, flags and names.
     Completions(shell::CompletionsArgs),

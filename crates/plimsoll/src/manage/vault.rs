@@ -4,9 +4,10 @@ use super::connection::{Reach, Session, VersionArgs, YesArgs, check_change};
 use super::limits::stored;
 use super::names;
 use super::table::{Cell, Facts, Table};
+use crate::number::whole;
 use anyhow::Context;
 use api_client::Tagged;
-use api_client::model::{Bucket, NewVault, Vault, VaultPatch};
+use api_client::model::{Bucket, LOCK_DAYS_MAX, NewVault, Vault, VaultPatch};
 use clap::{Args, Subcommand};
 use envelope::Bytes;
 use stable::files;
@@ -92,7 +93,7 @@ struct Create {
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
     /// Days for which nobody can delete a new backup
-    #[arg(long, value_name = "DAYS", default_value_t = 0)]
+    #[arg(long, value_name = "DAYS", default_value_t = 0, value_parser = whole(0..=LOCK_DAYS_MAX))]
     lock_days: u32,
     /// The most to send and receive in a second, like 50MiB [default: no limit]
     #[arg(long, value_name = "BYTES")]
@@ -113,7 +114,7 @@ struct Update {
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
     /// New number of days for which nobody can delete a new backup
-    #[arg(long, value_name = "DAYS")]
+    #[arg(long, value_name = "DAYS", value_parser = whole(0..=LOCK_DAYS_MAX))]
     lock_days: Option<u32>,
     /// New limit of bytes in a second, like 50MiB
     #[arg(long, value_name = "BYTES")]

@@ -16,7 +16,7 @@ use crate::exit::usage;
 use crate::form::Form;
 use crate::manage::Table;
 
-/// Show the published pages: tables, settings, what their text says, and where they contradict themselves.
+/// Show the published pages: tables, settings, text, and where they contradict themselves.
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,

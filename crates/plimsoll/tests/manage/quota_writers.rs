@@ -191,7 +191,7 @@ fn walked(dir: &Path) -> BTreeMap<u32, (u64, u64)> {
     owners
 }
 
-/// The same as the service reports them.
+/// Use by owners as the service reports it.
 fn reported(service: &Service) -> BTreeMap<u32, (u64, u64)> {
     let report = service.json(&["quota", "report", "v1"]);
     let number = |value: &serde_json::Value| value.as_u64().unwrap();
