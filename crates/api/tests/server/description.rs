@@ -1,8 +1,8 @@
 //! The description is the one in the tree.
 
-use crate::rig::Rig;
+use crate::rig::{Rig, ended};
 use api_client::ChangeOptions;
-use api_client::model::{NewGroup, NewPool, NewSnapshot, NewUser, NewVolume};
+use api_client::model::{NewBackup, NewGroup, NewPool, NewSnapshot, NewUser, NewVolume};
 use envelope::Level;
 use serde_json::Value;
 use std::path::Path;
@@ -65,6 +65,16 @@ fn replies_leave_out_what_is_not_there() {
     client.create_policy(&policy).unwrap();
     client.create_user(&NewUser::new("v1", 1000)).unwrap();
     client.create_group(&NewGroup { name: "v1".to_owned(), gid: 1000, members: None }).unwrap();
+    let place = tempfile::tempdir().unwrap();
+    let vault = format!(r#"{{"name":"v1","directory":"{}"}}"#, place.path().display());
+    client.create_vault(&serde_json::from_str(&vault).unwrap()).unwrap();
+    let backup = NewBackup {
+        volume: "v1".to_owned(),
+        name: Some("b1".to_owned()),
+        snapshot: Some("s1".to_owned()),
+        locked_until: None,
+    };
+    assert_eq!(ended(&client, &client.create_backup("v1", &backup).unwrap()).outcome, "succeeded");
     let mut asked = 0;
     for (path, operations) in api::openapi()["paths"].as_object().unwrap() {
         let is_json = operations["get"]["responses"]["200"]["content"]["application/json"].is_object();
@@ -75,6 +85,7 @@ fn replies_leave_out_what_is_not_there() {
         let path = path
             .replace("{name}", name)
             .replace("{snapshot}", "s1")
+            .replace("{backup}", "b1")
             .replace("{id}", "1")
             .replace("{provider}", "gcnv");
         let path = path.replace("{level}", "flex?size_bytes=2199023255552");
@@ -86,7 +97,7 @@ fn replies_leave_out_what_is_not_there() {
         assert!(!has_null(&body), "{path}: {body}");
         asked += 1;
     }
-    assert!(asked >= 18, "{asked}");
+    assert!(asked >= 22, "{asked}");
 }
 
 /// Sends the example of an operation's request body; returns the status.

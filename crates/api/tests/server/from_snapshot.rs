@@ -1,12 +1,11 @@
 //! Reverts, clones and restores over the API.
 
-use crate::rig::{Rig, refused};
+use crate::rig::{Rig, ended, refused};
 use api_client::model::{
-    NewClone, NewPool, NewSnapshot, NewVolume, Operation, Restore, SnapshotPatch, State, Timestamp,
+    NewClone, NewPool, NewSnapshot, NewVolume, Restore, SnapshotPatch, State, Timestamp,
 };
 use api_client::{ChangeOptions, Client};
 use envelope::Level;
-use std::time::Duration;
 
 const TIB: u64 = 1 << 40;
 
@@ -21,17 +20,6 @@ fn start() -> (Rig, Client) {
         client.create_snapshot("v", &new).unwrap();
     }
     (rig, client)
-}
-
-/// The operation at its end.
-fn ended(client: &Client, begun: &Operation) -> Operation {
-    loop {
-        let now = client.operation(begun.id).unwrap();
-        if now.outcome != "running" {
-            return now;
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
 }
 
 fn names(client: &Client) -> Vec<String> {
@@ -53,7 +41,7 @@ fn revert_deletes_newer_snapshots_unless_one_is_locked() {
     assert_eq!((end.outcome.as_str(), end.detail.as_str()), ("succeeded", "to the snapshot s1"));
     assert_eq!(client.volume("v").unwrap().value.state, State::Ready);
     while names(&client) != ["s1"] {
-        std::thread::sleep(Duration::from_millis(2));
+        std::thread::sleep(std::time::Duration::from_millis(2));
     }
     let new = NewSnapshot { name: Some("audit".to_owned()), ..NewSnapshot::default() };
     client.create_snapshot("v", &new).unwrap();

@@ -4,6 +4,7 @@ use api::{
     ConnectedClient, DataPlane, DataPlaneStats, Dependencies, MountTarget, NfsCalls, NfsService, Server,
     Settings, SmbService, VolumeConnections,
 };
+use api_client::model::Operation;
 use api_client::{Client, Error, Target};
 use control::{Listeners, Resolver, Service, VolumeClients};
 use envelope::Protocol;
@@ -189,5 +190,16 @@ pub fn refused<T>(result: Result<T, Error>) -> (u16, String) {
         }
         Err(other) => panic!("{other}"),
         Ok(_) => panic!("not refused"),
+    }
+}
+
+/// The operation at its end.
+pub fn ended(client: &Client, begun: &Operation) -> Operation {
+    loop {
+        let now = client.operation(begun.id).unwrap();
+        if now.outcome != "running" {
+            return now;
+        }
+        std::thread::sleep(Duration::from_millis(2));
     }
 }

@@ -1,13 +1,12 @@
 //! Snapshots and long operations.
 
-use crate::rig::{Rig, refused};
+use crate::rig::{Rig, ended, refused};
 use api_client::model::{
-    NewPolicy, NewPool, NewSnapshot, NewVolume, Operation, PolicyPatch, SnapshotDirectory, SnapshotPatch,
-    SnapshotState, Timestamp, VolumePatch, WeekDay,
+    NewPolicy, NewPool, NewSnapshot, NewVolume, PolicyPatch, SnapshotDirectory, SnapshotPatch, SnapshotState,
+    Timestamp, VolumePatch, WeekDay,
 };
 use api_client::{ChangeOptions, Client};
 use envelope::Level;
-use std::time::Duration;
 
 const TIB: u64 = 1 << 40;
 
@@ -22,17 +21,6 @@ fn start() -> (Rig, Client) {
 
 fn named(name: &str) -> NewSnapshot {
     NewSnapshot { name: Some(name.to_owned()), ..NewSnapshot::default() }
-}
-
-/// The operation at its end.
-fn ended(client: &Client, begun: &Operation) -> Operation {
-    loop {
-        let now = client.operation(begun.id).unwrap();
-        if now.outcome != "running" {
-            return now;
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
 }
 
 #[test]
