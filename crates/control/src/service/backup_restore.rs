@@ -3,10 +3,11 @@
 use super::Service;
 use super::backup::ready_to_read;
 use super::backup_job::{JobEnd, VaultJob};
+use super::snapshot::check_settled;
 use crate::backup::BackupFileRestore;
 use crate::error::{Error, Result};
 use crate::job_backup::{BackupJob, number};
-use crate::kind::{Kind, State};
+use crate::kind::Kind;
 use crate::levels;
 use crate::limits::{RESTORE_PATH_CHARS_MAX, RESTORE_PATHS_MAX};
 use crate::name::{BackupName, VaultName, VolumeName, check_labels};
@@ -76,10 +77,10 @@ impl Service {
         check_paths(request)?;
         let backup = self.backup(vault, backup)?;
         let name: VolumeName = request.volume.parse()?;
+        let _locked = self.lock_snapshots(&name);
         let volume = self.find_volume(&name)?;
-        if volume.state != State::Ready {
-            return Err(Error::Changing { volume: name.to_string(), state: volume.state });
-        }
+        check_settled(&volume)?;
+        self.check_writable_volume(&volume, "get restored files")?;
         let operation = self.change(|store| {
             let backup = ready_to_read(store, &backup)?;
             let row = store::backup::insert_restore(store, request)?;

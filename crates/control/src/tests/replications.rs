@@ -265,7 +265,16 @@ fn points_and_volumes_of_a_replication_are_pinned_with_a_reason() {
     }
     let error = refusal(service.create_snapshot(&context(), &volume("copy"), &new_snapshot("own")));
     assert!(matches!(error, ReplicationError::Member { .. }), "{error}");
+    let point = service.snapshots(&volume("copy"), None, 1).unwrap().items.remove(0).name;
+    let error = refusal(service.revert_volume(&context(), &volume("copy"), &point));
+    assert!(matches!(error, ReplicationError::Member { .. }), "{error}");
+    let paths = ["own".to_owned()];
+    let error = refusal(service.restore_files(&context(), &volume("copy"), &point, &paths, None));
+    assert!(matches!(error, ReplicationError::Member { .. }), "{error}");
     service.create_snapshot(&context(), &volume("v"), &new_snapshot("own")).unwrap();
+    sync(&service);
+    let error = refusal(service.revert_volume(&context(), &volume("v"), &snapshot("own")));
+    assert!(matches!(error, ReplicationError::Pinned { .. }), "{error}");
     service.delete_snapshot(&context(), &volume("v"), &snapshot("own")).unwrap();
     // A chain would replicate a transfer that has not ended.
     service.create_volume(&context(), &new_volume("third", "p", 1024)).unwrap();
