@@ -161,7 +161,11 @@ impl SnapshotTable {
     /// The open files of a snapshot; [`FsError::Stale`] if there is no such snapshot.
     pub(super) fn frozen(&self, view: ViewId, blocking: Blocking) -> FsResult<Arc<Frozen>> {
         self.list.load().by_view(view).ok_or(FsError::Stale)?;
-        let mut open = self.open.lock();
+        let mut open = match blocking {
+            Blocking::Allowed => self.open.lock(),
+            // Held while the storage opens a snapshot.
+            Blocking::Never => self.open.try_lock().ok_or(FsError::Wait(Wait::Storage))?,
+        };
         if let Some(found) = open.get_mut(&view) {
             found.idle = 0;
             return Ok(Arc::clone(&found.frozen));
