@@ -434,3 +434,16 @@ fn file_extra(file: BorrowedFd<'_>) -> Result<FileExtra, Errno> {
     // SAFETY: FS_IOC_FSGETXATTR fills one `struct fsxattr`, which `FileExtra` is laid out as; any bytes are valid.
     unsafe { rustix::ioctl::ioctl(file, rustix::ioctl::Getter::<FS_IOC_FSGETXATTR, FileExtra>::new()) }
 }
+
+/// Opens an existing file; `None` if it does not exist.
+pub(crate) fn open_existing(
+    dir: BorrowedFd<'_>,
+    name: &str,
+    flags: rustix::fs::OFlags,
+) -> Result<Option<OwnedFd>, Errno> {
+    match rustix::fs::openat(dir, name, flags, rustix::fs::Mode::empty()) {
+        Ok(file) => Ok(Some(file)),
+        Err(Errno::NOENT) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}

@@ -13,6 +13,9 @@ use std::sync::atomic::Ordering;
 use vfs::backend::charge::{INODE_BYTES, NAME_BYTES};
 use vfs::{Attrs, FileType, FsError, FsResult};
 
+/// More blocks than this are preserved at once, with their holes, and noted as one range: 1 MiB where blocks have 4 KiB.
+const MANY_BLOCKS: u64 = 256;
+
 /// Whether a change fails if the volume has no space for what it must preserve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Space {
@@ -78,11 +81,15 @@ impl Preserving<'_> {
         }
         let unit = self.undo.unit();
         let wanted = bytes.start / unit..bytes.end.div_ceil(unit);
-        let preserved = guard.preserved_mut();
         let mut record = None;
-        if !preserved.is_of(self.label.view) {
-            preserved.start(self.label.view, is_new);
+        if !guard.preserved_mut().is_of(self.label.view) {
+            let whole = Arc::clone(&self.opened(node, &mut record)?.whole);
+            guard.preserved_mut().start(self.label.view, is_new, &whole);
         }
+        if wanted.end - wanted.start > MANY_BLOCKS {
+            return self.many(node, guard, before.size, wanted, record);
+        }
+        let preserved = guard.preserved_mut();
         let missing = preserved.missing(wanted, |window| {
             let record = self.opened(node, &mut record)?;
             self.undo.preserved_blocks(record, window)
@@ -95,15 +102,65 @@ impl Preserving<'_> {
         let file = node.open(Rights::Read)?.as_fd();
         let record = self.opened(node, &mut record)?;
         if let Err(error) = self.undo.preserve_blocks(record, file, before.size, &missing) {
-            // Some blocks may be there: they are counted when the record is read again.
-            guard.preserved_mut().start(self.label.view, false);
-            self.refund(charged);
-            node.mount.mark_count_doubtful();
-            return Err(error);
+            return Err(self.failed(node, guard, charged, error));
         }
         let preserved: &mut PreservedBlocks = guard.preserved_mut();
         missing.into_iter().for_each(|range| preserved.add(range));
         Ok(())
+    }
+
+    /// Preserves many blocks at once, of a file of `size` bytes. Holes cost nothing.
+    fn many(
+        &self,
+        node: &Node,
+        guard: &mut ChangeGuard<'_>,
+        size: u64,
+        wanted: Range<u64>,
+        mut record: Option<Record>,
+    ) -> FsResult<()> {
+        if guard.preserved_mut().has_many(&wanted) {
+            return Ok(());
+        }
+        let record = self.opened(node, &mut record)?;
+        let missing = self.undo.missing_blocks(record, &wanted)?;
+        let all: u64 = missing.iter().map(|range| range.end - range.start).sum();
+        let file = node.open(Rights::Read)?.as_fd();
+        let unit = self.undo.unit();
+        let charged = self.charge(self.undo.data_blocks(file, size, &missing)? * unit)?;
+        let preserved = self.undo.preserve_with_holes(record, file, size, &missing).and_then(|kept| {
+            let has_holes = kept < all;
+            if has_holes {
+                self.undo.add_whole(&node.key, self.label.view, wanted.clone())?;
+            }
+            self.settle(charged, kept * unit)
+        });
+        if let Err(error) = preserved {
+            return Err(self.failed(node, guard, charged, error));
+        }
+        guard.preserved_mut().add_many(wanted);
+        Ok(())
+    }
+
+    /// Some blocks may be there: they are counted when the record is read again.
+    fn failed(&self, node: &Node, guard: &mut ChangeGuard<'_>, charged: u64, error: FsError) -> FsError {
+        *guard.preserved_mut() = PreservedBlocks::default();
+        self.refund(charged);
+        node.mount.mark_count_doubtful();
+        error
+    }
+
+    /// Corrects a charge to what was used: the file system may have written holes meanwhile, or found some.
+    fn settle(&self, charged: u64, used: u64) -> FsResult<()> {
+        match self.ledger {
+            Some(ledger) if used > charged => {
+                let _pending = ledger.begin()?;
+                ledger.hold(used - charged, true)
+            }
+            _ => {
+                self.refund(charged.saturating_sub(used));
+                Ok(())
+            }
+        }
     }
 
     fn opened<'r>(&self, node: &Node, record: &'r mut Option<Record>) -> FsResult<&'r Record> {

@@ -10,6 +10,7 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, pread, pwrite, retry_on_intr};
 use std::any::Any;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use vfs::backend::ranges::COPY_BYTES_MAX;
 use vfs::{AuthorizeWrite, Change, FsError, FsResult, NodeRef, Ranges, Seek, Span};
@@ -165,14 +166,7 @@ impl Node {
             if offset >= end {
                 return Ok(());
             }
-            for mode in modes {
-                match retry_on_intr(|| fallocate(fd, mode, offset, end - offset)) {
-                    // One way may need no space where the other does.
-                    Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NOSPC | Errno::DQUOT) => {}
-                    done => return done.map_err(refused),
-                }
-            }
-            write_zeros(fd, offset, end)
+            clear(fd, &(offset..end), modes)
         })?;
         Ok(change.1)
     }
@@ -225,6 +219,23 @@ fn copy_in_steps(source: BorrowedFd<'_>, target: BorrowedFd<'_>, span: &Span) ->
         }
     }
     Ok(done)
+}
+
+/// Makes a range of a file a hole.
+pub(crate) fn punch(fd: BorrowedFd<'_>, bytes: &Range<u64>) -> FsResult<()> {
+    clear(fd, bytes, [PUNCH, ZERO])
+}
+
+/// Makes a range read as zeros, in the first of these ways that works.
+fn clear(fd: BorrowedFd<'_>, bytes: &Range<u64>, modes: [FallocateFlags; 2]) -> FsResult<()> {
+    for mode in modes {
+        match retry_on_intr(|| fallocate(fd, mode, bytes.start, bytes.end - bytes.start)) {
+            // One way may need no space where the other does.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NOSPC | Errno::DQUOT) => {}
+            done => return done.map_err(refused),
+        }
+    }
+    write_zeros(fd, bytes.start, bytes.end)
 }
 
 /// Makes a range read as zeros, and the file reach its end.

@@ -142,7 +142,10 @@ impl SnapshotNode {
             Node::set_attrs(target, &SetAttrs { size: Some(size), ..SetAttrs::default() })?;
         }
         read::each_recorded_piece(&self.view, &self.key, 0..size, &mut |record, piece| {
-            let put = |fd: BorrowedFd<'_>, _: &Attrs| copy_piece(record, fd, piece, piece.start);
+            let put = |fd: BorrowedFd<'_>, _: &Attrs| match record {
+                Some(record) => copy_piece(record, fd, piece, piece.start),
+                None => ranges::punch(fd, piece),
+            };
             target.alter(Some(piece.end), piece.clone(), KEEP_SET_ID, put).map(drop)
         })
     }
@@ -401,7 +404,11 @@ impl Ranges for SnapshotNode {
         let touched = span.target..end;
         let (_, change) = target.alter((len > 0).then_some(end), touched, authorize, |fd, _| {
             read::each_piece(&self.view, &self.key, span.source..span.source + len, &mut |file, piece| {
-                copy_piece(file, fd, piece, span.target + (piece.start - span.source))
+                let to = span.target + (piece.start - span.source);
+                match file {
+                    Some(file) => copy_piece(file, fd, piece, to),
+                    None => ranges::fill_zeros(fd, to, to + (piece.end - piece.start)),
+                }
             })
         })?;
         Ok((len, change))

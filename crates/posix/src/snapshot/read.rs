@@ -14,8 +14,28 @@ use vfs::{Blocking, FileKey, FsError, FsResult, Seek, ViewId};
 /// A record that is made while a piece is read is found at once, so hardly any piece is read twice.
 const TRIES: u32 = 1000;
 
-/// Takes a part of a file's data from a descriptor that has it.
-pub(super) type Take<'t> = dyn FnMut(BorrowedFd<'_>, &Range<u64>) -> FsResult<()> + 't;
+/// Takes a part of a file's data from a descriptor that has it; `None` for a hole.
+pub(super) type Take<'t> = dyn FnMut(Option<BorrowedFd<'_>>, &Range<u64>) -> FsResult<()> + 't;
+
+/// The holder of a piece of a file.
+#[derive(Clone, Copy)]
+enum Source<'r> {
+    Record(&'r Record),
+    /// A hole of a record that has it as a whole.
+    Hole,
+    File,
+}
+
+impl Source<'_> {
+    /// The descriptor of a record; `None` for a hole. `Err` if the file has the piece.
+    fn recorded(&self) -> Result<Option<BorrowedFd<'_>>, ()> {
+        match self {
+            Self::Record(record) => Ok(Some(record.fd.as_fd())),
+            Self::Hole => Ok(None),
+            Self::File => Err(()),
+        }
+    }
+}
 
 /// Appends up to `len` bytes at `offset` of a file of `size` bytes to `into`.
 pub(super) fn read(
@@ -64,9 +84,9 @@ pub(super) fn each_recorded_piece(
     let records = view.undo.records_from(key, view.label.view)?;
     let mut at = bytes.start;
     while at < bytes.end {
-        let (source, piece) = source_of(&records, &(at..bytes.end))?;
-        if let Some(record) = source {
-            take(record.fd.as_fd(), &piece)?;
+        let (source, piece) = source_of(&records, &(at..bytes.end), view.undo.unit())?;
+        if let Ok(recorded) = source.recorded() {
+            take(recorded, &piece)?;
         }
         at = piece.end;
     }
@@ -82,16 +102,16 @@ fn take_piece(
     take: &mut Take<'_>,
 ) -> FsResult<u64> {
     for _ in 0..TRIES {
-        let (source, piece) = source_of(records, &bytes)?;
-        if let Some(record) = source {
-            take(record.fd.as_fd(), &piece)?;
+        let (source, piece) = source_of(records, &bytes, view.undo.unit())?;
+        if let Ok(recorded) = source.recorded() {
+            take(recorded, &piece)?;
             return Ok(piece.end);
         }
-        let taken = with_file(view, key, |file| take(file, &piece));
+        let taken = with_file(view, key, |file| take(Some(file), &piece));
         let now = view.undo.records_from(key, view.label.view)?;
-        let is_unchanged = match source_of(&now, &piece)? {
-            (None, same) => same == piece,
-            (Some(_), _) => false,
+        let is_unchanged = match source_of(&now, &piece, view.undo.unit())? {
+            (Source::File, same) => same == piece,
+            _ => false,
         };
         *records = now;
         if is_unchanged {
@@ -112,12 +132,12 @@ pub(super) fn seek(
     let mut at = offset;
     while at < size {
         let records = view.undo.records_from(key, view.label.view)?;
-        let (source, piece) = source_of(&records, &(at..size))?;
-        // A record has data alone. Of the file, what changes meanwhile is preserved, and counts as data.
+        let (source, piece) = source_of(&records, &(at..size), view.undo.unit())?;
+        // Of the file, what changes meanwhile is preserved, and counts as data.
         let found = match (source, what) {
-            (Some(_), Seek::Data) => Some(at),
-            (Some(_), Seek::Hole) => None,
-            (None, _) => seek_live(view, key, at, what)?.filter(|found| *found < piece.end),
+            (Source::Record(_), Seek::Data) | (Source::Hole, Seek::Hole) => Some(at),
+            (Source::Record(_), Seek::Hole) | (Source::Hole, Seek::Data) => None,
+            (Source::File, _) => seek_live(view, key, at, what)?.filter(|found| *found < piece.end),
         };
         match found {
             Some(found) => return Ok(Some(found)),
@@ -154,30 +174,39 @@ fn with_file<T>(
     }
 }
 
-/// The first record that has the beginning of a range, and how far it goes; `None` for the file itself.
+/// The holder of the beginning of a range, and how far it goes: the first record that has it, or the file itself.
 fn source_of<'r>(
     records: &'r BTreeMap<ViewId, Record>,
     bytes: &Range<u64>,
-) -> FsResult<(Option<&'r Record>, Range<u64>)> {
+    unit: u64,
+) -> FsResult<(Source<'r>, Range<u64>)> {
+    let start = bytes.start;
     let mut end = bytes.end;
     for record in records.values() {
-        match data_from(record.fd.as_fd(), bytes.start)? {
-            Some(data) if data == bytes.start => {
+        match data_from(record.fd.as_fd(), start)? {
+            Some(data) if data == start => {
                 let hole = hole_from(record.fd.as_fd(), data)?;
-                return Ok((Some(record), bytes.start..end.min(hole)));
+                return Ok((Source::Record(record), start..end.min(hole)));
             }
             Some(data) => end = end.min(data),
             None => {}
         }
+        let (is_whole, until) = record.whole.has(start / unit);
+        end = end.min(until.saturating_mul(unit));
+        if is_whole {
+            return Ok((Source::Hole, start..end));
+        }
     }
-    Ok((None, bytes.start..end))
+    Ok((Source::File, start..end))
 }
 
-/// Appends exactly this range: zeros where the file is shorter.
-fn append(file: BorrowedFd<'_>, bytes: &Range<u64>, into: &mut Vec<u8>) -> FsResult<()> {
+/// Appends exactly this range: zeros where the file has a hole or is shorter.
+fn append(file: Option<BorrowedFd<'_>>, bytes: &Range<u64>, into: &mut Vec<u8>) -> FsResult<()> {
     let start = into.len();
     let len = usize::try_from(bytes.end - bytes.start).map_err(|_| FsError::FileTooBig)?;
-    while into.len() - start < len {
+    while let Some(file) = file
+        && into.len() - start < len
+    {
         let done = into.len() - start;
         match sys::append(file, bytes.start + done as u64, len - done, into, Blocking::Allowed) {
             Ok(0) => break,

@@ -1,5 +1,6 @@
 //! The blocks of a file that are preserved already, under one label.
 
+use super::BlockSet;
 use std::collections::HashMap;
 use std::ops::Range;
 use vfs::ViewId;
@@ -16,6 +17,8 @@ pub(crate) struct PreservedBlocks {
     /// The record was made by this node, so that windows that are not here have no preserved block.
     is_complete: bool,
     windows: HashMap<u64, [u64; WORDS]>,
+    /// Blocks that were preserved many at once. They have no bits in the windows.
+    many: BlockSet,
 }
 
 impl PreservedBlocks {
@@ -24,8 +27,18 @@ impl PreservedBlocks {
         self.label == label
     }
 
-    pub(crate) fn start(&mut self, label: ViewId, is_new: bool) {
-        *self = Self { label, is_complete: is_new, windows: HashMap::new() };
+    /// Begins with a record, which has `whole` with their holes.
+    pub(crate) fn start(&mut self, label: ViewId, is_new: bool, whole: &BlockSet) {
+        *self = Self { label, is_complete: is_new, windows: HashMap::new(), many: whole.clone() };
+    }
+
+    /// Whether all of these blocks were preserved many at once.
+    pub(crate) fn has_many(&self, wanted: &Range<u64>) -> bool {
+        self.many.missing(wanted).is_empty()
+    }
+
+    pub(crate) fn add_many(&mut self, blocks: Range<u64>) {
+        self.many.add(blocks);
     }
 
     /// The blocks of `wanted` that are not preserved, as ranges. `read` returns the preserved ranges within a range of
@@ -36,6 +49,18 @@ impl PreservedBlocks {
         mut read: impl FnMut(Range<u64>) -> Result<Vec<Range<u64>>, E>,
     ) -> Result<Vec<Range<u64>>, E> {
         let mut missing: Vec<Range<u64>> = Vec::new();
+        for part in self.many.missing(&wanted) {
+            self.missing_in_windows(part, &mut read, &mut missing)?;
+        }
+        Ok(missing)
+    }
+
+    fn missing_in_windows<E>(
+        &mut self,
+        wanted: Range<u64>,
+        read: &mut impl FnMut(Range<u64>) -> Result<Vec<Range<u64>>, E>,
+        missing: &mut Vec<Range<u64>>,
+    ) -> Result<(), E> {
         let mut at = wanted.start;
         while at < wanted.end {
             let window = at / WINDOW_BLOCKS;
@@ -58,7 +83,7 @@ impl PreservedBlocks {
             }
             at = end;
         }
-        Ok(missing)
+        Ok(())
     }
 
     pub(crate) fn add(&mut self, blocks: Range<u64>) {
@@ -85,7 +110,7 @@ mod tests {
     #[test]
     fn missing_blocks_are_those_not_added() {
         let mut blocks = PreservedBlocks::default();
-        blocks.start(ViewId(1), true);
+        blocks.start(ViewId(1), true, &BlockSet::default());
         blocks.add(3..5);
         blocks.add(WINDOW_BLOCKS - 1..WINDOW_BLOCKS + 2);
         assert_eq!(missing(&mut blocks, 0..10), [0..3, 5..10]);
@@ -97,9 +122,19 @@ mod tests {
     }
 
     #[test]
+    fn blocks_that_were_preserved_at_once_are_not_missing() {
+        let mut blocks = PreservedBlocks::default();
+        blocks.start(ViewId(1), true, &[2..3, 3..4].into_iter().collect());
+        blocks.add(6..7);
+        blocks.add_many(10..1 << 40);
+        assert_eq!(missing(&mut blocks, 0..12), [0..2, 4..6, 7..10]);
+        assert!(blocks.has_many(&(100..1 << 39)) && !blocks.has_many(&(9..11)));
+    }
+
+    #[test]
     fn unknown_windows_are_read_once() {
         let mut blocks = PreservedBlocks::default();
-        blocks.start(ViewId(1), false);
+        blocks.start(ViewId(1), false, &BlockSet::default());
         let mut reads = Vec::new();
         for _ in 0..2 {
             let missing = blocks.missing(5..WINDOW_BLOCKS + 1, |window| {

@@ -54,6 +54,54 @@ impl Undo {
         }
     }
 
+    /// Preserves these blocks with their holes, which [`Undo::add_whole`] must tell apart from blocks that are not
+    /// preserved. Returns the number of blocks with data.
+    pub(crate) fn preserve_with_holes(
+        &self,
+        record: &Record,
+        file: BorrowedFd<'_>,
+        size: u64,
+        blocks: &[Range<u64>],
+    ) -> FsResult<u64> {
+        let mut kept = 0;
+        for range in blocks {
+            let bytes = range.start * self.unit..(range.end * self.unit).min(size);
+            match self.method {
+                Method::Share => {
+                    let span =
+                        Span { source: bytes.start, target: bytes.start, len: bytes.end - bytes.start };
+                    retry_on_intr(|| sys::clone_range(file, record.fd.as_fd(), &span)).map_err(refused)?;
+                }
+                Method::Copy => {
+                    each_data(file, bytes, &mut |data| copy(record.fd.as_fd(), file, data))?;
+                }
+            }
+            kept += count(&preserved(record, range.clone(), self.unit)?);
+        }
+        if self.method == Method::Copy {
+            fsync(&record.fd).map_err(refused)?;
+        }
+        Ok(kept)
+    }
+
+    /// The number of blocks with data among these of a file of `size` bytes.
+    pub(crate) fn data_blocks(
+        &self,
+        file: BorrowedFd<'_>,
+        size: u64,
+        blocks: &[Range<u64>],
+    ) -> FsResult<u64> {
+        let mut found = 0;
+        for range in blocks {
+            let bytes = range.start * self.unit..(range.end * self.unit).min(size);
+            each_data(file, bytes, &mut |data| {
+                found += data.end.div_ceil(self.unit) - data.start / self.unit;
+                Ok(())
+            })?;
+        }
+        Ok(found)
+    }
+
     fn share(&self, record: BorrowedFd<'_>, file: BorrowedFd<'_>, bytes: Range<u64>) -> FsResult<()> {
         let span = Span { source: bytes.start, target: bytes.start, len: bytes.end - bytes.start };
         retry_on_intr(|| sys::clone_range(file, record, &span)).map_err(refused)?;
@@ -100,6 +148,27 @@ pub(super) fn preserved(record: &Record, blocks: Range<u64>, unit: u64) -> FsRes
         at = hole;
     }
     Ok(found)
+}
+
+pub(super) fn count(ranges: &[Range<u64>]) -> u64 {
+    ranges.iter().map(|range| range.end - range.start).sum()
+}
+
+/// Passes on the parts of a range of a file that have data.
+fn each_data(
+    file: BorrowedFd<'_>,
+    bytes: Range<u64>,
+    act: &mut dyn FnMut(Range<u64>) -> FsResult<()>,
+) -> FsResult<()> {
+    let mut at = bytes.start;
+    while at < bytes.end
+        && let Some(data) = data_from(file, at)?.filter(|data| *data < bytes.end)
+    {
+        let hole = hole_from(file, data)?.clamp(data + 1, bytes.end);
+        act(data..hole)?;
+        at = hole;
+    }
+    Ok(())
 }
 
 /// The first data from `offset`; `None` if there is no more.

@@ -16,6 +16,7 @@ mod record;
 mod retained;
 mod state;
 mod sweep;
+mod whole;
 
 pub(crate) use blocks::PreservedBlocks;
 pub(crate) use data::{data_from, hole_from};
@@ -23,6 +24,7 @@ pub(crate) use names::{NameRecord, NamedObject};
 pub(crate) use record::{Record, RecordMeta};
 pub(crate) use state::Label;
 pub(crate) use sweep::count;
+pub(crate) use whole::BlockSet;
 
 use crate::error::refused;
 use rustix::fs::{AtFlags, Mode, OFlags, RawDir, fsync, mkdirat, openat, unlinkat};
@@ -38,6 +40,8 @@ use vfs::volume::streams::key_of;
 use vfs::{FileKey, FsError, FsResult, Time, ViewId};
 
 const RECORDS: &str = "records";
+/// The end of the name of a file that says what a record has with its holes.
+const WHOLE: &str = ".whole";
 /// Removed files on their way into their records.
 const PENDING: &str = "pending";
 /// Objects that wait for their place during a revert.
@@ -318,6 +322,11 @@ fn labels_in(dir: &OwnedFd) -> FsResult<Vec<ViewId>> {
         labels.extend(entry.file_name().to_str().ok().and_then(label_of));
     }
     Ok(labels)
+}
+
+/// The file with the ranges that a record has with their holes.
+fn whole_name(label: ViewId) -> String {
+    record_name(label) + WHOLE
 }
 
 /// The name of a record: its label in eight hexadecimal digits.

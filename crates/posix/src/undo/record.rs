@@ -2,14 +2,15 @@
 //!
 //! Extended attributes lie on the record as they lay on the file. docs/formats/undo-store.md draws the bytes.
 
-use super::{Undo, damaged, record_name};
+use super::{BlockSet, Undo, damaged, data, record_name, whole, whole_name};
 use crate::error::refused;
-use crate::sys::proc_path;
+use crate::sys::{open_existing, proc_path};
 use rustix::fs::{
     AtFlags, CWD, Mode, OFlags, XattrFlags, fgetxattr, flistxattr, fsetxattr, getxattr, linkat, listxattr,
     openat,
 };
 use rustix::io::Errno;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use vfs::{Attrs, Device, FileKey, FileType, FsError, FsResult, Time, ViewId};
@@ -104,17 +105,25 @@ impl RecordMeta {
 #[derive(Clone)]
 pub(crate) struct Record {
     pub(crate) fd: Arc<OwnedFd>,
+    /// The blocks that it has with their holes.
+    pub(crate) whole: Arc<BlockSet>,
 }
 
 impl Record {
     /// Opens the record of a label in a file's directory; `None` if it does not exist.
     pub(super) fn open(dir: BorrowedFd<'_>, label: ViewId) -> FsResult<Option<Self>> {
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        match openat(dir, record_name(label), flags, Mode::empty()) {
-            Ok(fd) => Ok(Some(Self { fd: Arc::new(fd) })),
-            Err(Errno::NOENT) => Ok(None),
-            Err(errno) => Err(refused(errno)),
-        }
+        let Some(fd) = open_existing(dir, &record_name(label), flags).map_err(refused)? else {
+            return Ok(None);
+        };
+        Ok(Some(Self { fd: Arc::new(fd), whole: Arc::new(whole::read(dir, &whole_name(label))?) }))
+    }
+
+    /// The parts of a range of blocks that are not preserved here.
+    pub(super) fn missing(&self, blocks: &Range<u64>, unit: u64) -> FsResult<Vec<Range<u64>>> {
+        let mut preserved = BlockSet::clone(&self.whole);
+        data::preserved(self, blocks.clone(), unit)?.into_iter().for_each(|range| preserved.add(range));
+        Ok(preserved.missing(blocks))
     }
 
     pub(crate) fn meta(&self) -> FsResult<RecordMeta> {
@@ -150,6 +159,17 @@ impl Undo {
         }
     }
 
+    /// Notes, durably, that a file's record of a label has these blocks with their holes.
+    pub(crate) fn add_whole(&self, key: &FileKey, label: ViewId, blocks: Range<u64>) -> FsResult<()> {
+        let dir = self.key_dir(key)?.ok_or_else(damaged)?;
+        whole::append(dir.as_fd(), &whole_name(label), &[blocks])
+    }
+
+    /// The parts of a range of blocks that a record does not have.
+    pub(crate) fn missing_blocks(&self, record: &Record, blocks: &Range<u64>) -> FsResult<Vec<Range<u64>>> {
+        record.missing(blocks, self.unit)
+    }
+
     /// Makes the record of a file, unless it exists. `file` is the file, open in any way, for its extended attributes.
     /// Returns the record, and whether it is new.
     pub(crate) fn make_record(
@@ -170,7 +190,7 @@ impl Undo {
             linkat(CWD, proc_path(draft.as_fd()), dir, record_name(label), AtFlags::SYMLINK_FOLLOW)
         });
         match linked {
-            Ok(()) => Ok((Record { fd: Arc::new(draft) }, true)),
+            Ok(()) => Ok((Record { fd: Arc::new(draft), whole: Arc::default() }, true)),
             // Another change of the same file was first. Both have the state before either.
             Err(FsError::Exists) => Ok((self.record(key, label)?.ok_or_else(damaged)?, false)),
             Err(error) => Err(error),

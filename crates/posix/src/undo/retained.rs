@@ -6,7 +6,7 @@
 
 use super::{PENDING, Undo, key_of, open_dir, path_of, remove};
 use crate::error::refused;
-use crate::sys::proc_path;
+use crate::sys::{open_existing, proc_path};
 use rustix::fs::{
     AtFlags, CWD, IFlags, Mode, OFlags, RawDir, RenameFlags, ioctl_getflags, ioctl_setflags, linkat, openat,
     renameat, renameat_with, statat,
@@ -47,11 +47,8 @@ impl Undo {
     /// Opens the removed file of a key for reading; `None` if no removed file has it.
     pub(crate) fn open_retained(&self, key: &FileKey) -> FsResult<Option<OwnedFd>> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        match openat(&self.records, format!("{}/{FILE}", path_of(key)), flags, Mode::empty()) {
-            Ok(file) => Ok(Some(file)),
-            Err(Errno::NOENT) => Ok(None),
-            Err(errno) => Err(refused(errno)),
-        }
+        let path = format!("{}/{FILE}", path_of(key));
+        open_existing(self.records.as_fd(), &path, flags).map_err(refused)
     }
 
     /// Whether a file with the mark is among the records.

@@ -3,7 +3,7 @@
 //! A file's records change under a count that is odd meanwhile, so that readers see them before or after
 //! ([`Undo::settled`]). Every step can be repeated after a crash.
 
-use super::{Record, Undo, key_of, labels_in, open_dir, record_name, remove};
+use super::{Record, Undo, WHOLE, data, key_of, labels_in, open_dir, record_name, remove, whole, whole_name};
 use crate::capacity::ledger::Ledger;
 use crate::error::refused;
 use rustix::fs::{AtFlags, RawDir, fstat, linkat, renameat, statat, unlinkat};
@@ -126,6 +126,10 @@ impl Undo {
         }
         if labels_in(&dir)?.is_empty() {
             self.changing(path, || self.drop_retained(&dir, ledger))?;
+            // What an interrupted move has left.
+            for left in names(&dir)?.iter().filter(|name| name.ends_with(WHOLE)) {
+                remove(dir.as_fd(), left, AtFlags::empty())?;
+            }
             // A change may be making a record there right now.
             match unlinkat(shard, key, AtFlags::REMOVEDIR) {
                 Ok(()) | Err(Errno::NOENT | Errno::NOTEMPTY | Errno::EXIST) => {}
@@ -200,8 +204,8 @@ impl Undo {
         let size = fstat(&from.fd).map_err(refused)?.st_size.cast_unsigned();
         let mut bytes = INODE_BYTES;
         for range in self.preserved_blocks(&from, 0..size.div_ceil(self.unit))? {
-            let common = self.preserved_blocks(&to, range)?;
-            bytes += common.iter().map(|range| range.end - range.start).sum::<u64>() * self.unit;
+            let all = range.end - range.start;
+            bytes += (all - data::count(&to.missing(&range, self.unit)?)) * self.unit;
         }
         let names_of = |label| match open_dir(dir.as_fd(), &names_dir(label)) {
             Ok(recorded) => raw_names(&recorded),
@@ -238,12 +242,7 @@ impl Undo {
         let size = fstat(&from.fd).map_err(refused)?.st_size.cast_unsigned();
         let mut missing = Vec::new();
         for range in self.preserved_blocks(&from, 0..size.div_ceil(self.unit))? {
-            let mut at = range.start;
-            for present in self.preserved_blocks(&to, range.clone())? {
-                missing.extend((at < present.start).then_some(at..present.start));
-                at = present.end;
-            }
-            missing.extend((at < range.end).then_some(at..range.end));
+            missing.extend(to.missing(&range, self.unit)?);
         }
         for step in missing.chunks(RANGES_STEP) {
             if pace(()).is_break() {
@@ -251,8 +250,11 @@ impl Undo {
             }
             self.preserve_blocks(&to, from.fd.as_fd(), size, step)?;
             // Both have them, until the later one is dropped.
-            let moved: u64 = step.iter().map(|range| range.end - range.start).sum();
-            hold(ledger, moved * self.unit)?;
+            hold(ledger, data::count(step) * self.unit)?;
+        }
+        // Only now: a hole of both is a hole of the file.
+        if !from.whole.is_empty() {
+            whole::append(dir.as_fd(), &whole_name(earlier), from.whole.ranges())?;
         }
         Ok(true)
     }
@@ -270,6 +272,7 @@ impl Undo {
             Err(Errno::NOENT) => {}
             Err(errno) => return Err(refused(errno)),
         }
+        remove(dir.as_fd(), &whole_name(label), AtFlags::empty())?;
         remove(dir.as_fd(), &record_name(label), AtFlags::empty())?;
         free(freed, ledger);
         Ok(())
@@ -301,8 +304,7 @@ fn record_bytes(dir: &OwnedFd, label: ViewId, unit: u64) -> FsResult<u64> {
     let Some(record) = Record::open(dir.as_fd(), label)? else { return Ok(names * NAME_BYTES) };
     let size = fstat(&record.fd).map_err(refused)?.st_size.cast_unsigned();
     let ranges = super::data::preserved(&record, 0..size.div_ceil(unit), unit)?;
-    let blocks: u64 = ranges.iter().map(|range| range.end - range.start).sum();
-    Ok(INODE_BYTES + names * NAME_BYTES + blocks * unit)
+    Ok(INODE_BYTES + names * NAME_BYTES + data::count(&ranges) * unit)
 }
 
 /// The charge of a removed file that snapshots keep; 0 without one.
@@ -346,6 +348,11 @@ fn names_dir(label: ViewId) -> String {
 
 /// Gives a record and its names to an earlier snapshot.
 fn move_record(dir: &OwnedFd, label: ViewId, heir: ViewId) -> FsResult<()> {
+    // A second name first, so that each record has its ranges at any moment.
+    match linkat(dir, whole_name(label), dir, whole_name(heir), AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT | Errno::EXIST) => {}
+        Err(errno) => return Err(refused(errno)),
+    }
     // The names first: a record is what labels are listed by.
     for (from, to) in [(names_dir(label), names_dir(heir)), (record_name(label), record_name(heir))] {
         match renameat(dir, &*from, dir, &*to) {
@@ -353,7 +360,7 @@ fn move_record(dir: &OwnedFd, label: ViewId, heir: ViewId) -> FsResult<()> {
             Err(errno) => return Err(refused(errno)),
         }
     }
-    Ok(())
+    remove(dir.as_fd(), &whole_name(label), AtFlags::empty())
 }
 
 /// Adds the names of one record to an earlier one that lacks them.
