@@ -312,6 +312,11 @@ pub(crate) fn unit_of(file: BorrowedFd<'_>) -> FsResult<u64> {
 
 /// The labels of the records in a file's directory.
 fn labels_in(dir: &OwnedFd) -> FsResult<Vec<ViewId>> {
+    labels_with(dir, "")
+}
+
+/// The labels of the entries in a file's directory whose names have this after the label.
+fn labels_with(dir: &OwnedFd, suffix: &str) -> FsResult<Vec<ViewId>> {
     let mut buffer = [const { MaybeUninit::uninit() }; READ_BYTES];
     // The position of a directory is that of its open file, so each look has its own.
     let dir = open_dir(dir.as_fd(), ".").map_err(refused)?;
@@ -319,7 +324,8 @@ fn labels_in(dir: &OwnedFd) -> FsResult<Vec<ViewId>> {
     let mut labels = Vec::new();
     while let Some(entry) = raw.next() {
         let entry = entry.map_err(refused)?;
-        labels.extend(entry.file_name().to_str().ok().and_then(label_of));
+        let name = entry.file_name().to_str().ok();
+        labels.extend(name.and_then(|name| name.strip_suffix(suffix)).and_then(label_of));
     }
     Ok(labels)
 }

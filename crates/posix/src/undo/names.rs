@@ -3,7 +3,7 @@
 //! A record is a symbolic link of the same name beside the record of the directory. Its target names the object:
 //! `- ` for none, else key, type and file number.
 
-use super::{Undo, labels_in, make_dir, open_dir, path_of, record_name};
+use super::{Undo, labels_with, make_dir, open_dir, path_of, record_name};
 use crate::error::refused;
 use rustix::fs::{RawDir, readlinkat, symlinkat};
 use rustix::io::Errno;
@@ -12,6 +12,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use vfs::{FileKey, FsError, FsResult, ViewId};
 
+const NAMES: &str = ".names";
 const ABSENT: &str = "-";
 const READ_BYTES: usize = 32 * 1024;
 
@@ -46,8 +47,8 @@ fn decode(text: &[u8]) -> Option<NameRecord> {
     Some(Some(NamedObject { key: FileKey::new(&bytes?).ok()?, file_id: file_id.parse().ok()? }))
 }
 
-fn dir_name(label: ViewId) -> String {
-    format!("{}.names", record_name(label))
+pub(super) fn dir_name(label: ViewId) -> String {
+    record_name(label) + NAMES
 }
 
 impl Undo {
@@ -117,7 +118,8 @@ impl Undo {
     /// The directories of recorded names from a label on, the earliest first.
     fn names_from(&self, dir: &FileKey, view: ViewId) -> FsResult<Vec<OwnedFd>> {
         let Some(key_dir) = self.key_dir(dir)? else { return Ok(Vec::new()) };
-        let mut labels = labels_in(&key_dir)?;
+        // Not by the records: when both move to an earlier label, the names go first.
+        let mut labels = labels_with(&key_dir, NAMES)?;
         labels.retain(|label| *label >= view);
         labels.sort_unstable();
         let open = |label: ViewId| match open_dir(key_dir.as_fd(), &dir_name(label)) {
@@ -131,7 +133,20 @@ impl Undo {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Method;
     use super::*;
+
+    #[test]
+    fn names_that_moved_before_their_record_are_found() {
+        let place = tempfile::tempdir().unwrap();
+        let dir = OwnedFd::from(std::fs::File::open(place.path()).unwrap());
+        let undo = Undo::open(dir, Method::Copy, 4096).unwrap();
+        let key = FileKey::new(&[7; 8]).unwrap();
+        undo.record_name(&key, ViewId(2), b"gone", &None).unwrap();
+        let found = |view| undo.name_in(&key, ViewId(view), b"gone").unwrap();
+        assert_eq!([1, 2, 3].map(found), [Some(None), Some(None), None]);
+        assert_eq!(undo.names_in(&key, ViewId(1)).unwrap().len(), 1);
+    }
 
     #[test]
     fn name_record_decodes_to_its_object() {

@@ -3,7 +3,9 @@
 //! A file's records change under a count that is odd meanwhile, so that readers see them before or after
 //! ([`Undo::settled`]). Every step can be repeated after a crash.
 
-use super::{Record, Undo, WHOLE, data, key_of, labels_in, open_dir, record_name, remove, whole, whole_name};
+use super::{
+    Record, Undo, WHOLE, data, key_of, labels_in, names, open_dir, record_name, remove, whole, whole_name,
+};
 use crate::capacity::ledger::Ledger;
 use crate::error::refused;
 use rustix::fs::{AtFlags, RawDir, fstat, linkat, renameat, statat, unlinkat};
@@ -207,7 +209,7 @@ impl Undo {
             let all = range.end - range.start;
             bytes += (all - data::count(&to.missing(&range, self.unit)?)) * self.unit;
         }
-        let names_of = |label| match open_dir(dir.as_fd(), &names_dir(label)) {
+        let names_of = |label| match open_dir(dir.as_fd(), &names::dir_name(label)) {
             Ok(recorded) => raw_names(&recorded),
             Err(Errno::NOENT) => Ok(Vec::new()),
             Err(errno) => Err(refused(errno)),
@@ -261,7 +263,7 @@ impl Undo {
 
     fn drop_record(&self, dir: &OwnedFd, label: ViewId, ledger: Option<&Ledger>) -> FsResult<()> {
         let freed = record_bytes(dir, label, self.unit)?;
-        let names_name = names_dir(label);
+        let names_name = names::dir_name(label);
         match open_dir(dir.as_fd(), &names_name) {
             Ok(recorded) => {
                 for name in raw_names(&recorded)? {
@@ -296,7 +298,7 @@ fn free(bytes: u64, ledger: Option<&Ledger>) {
 
 /// The charge of a record with its names.
 fn record_bytes(dir: &OwnedFd, label: ViewId, unit: u64) -> FsResult<u64> {
-    let names = match open_dir(dir.as_fd(), &names_dir(label)) {
+    let names = match open_dir(dir.as_fd(), &names::dir_name(label)) {
         Ok(recorded) => raw_names(&recorded)?.len() as u64,
         Err(Errno::NOENT) => 0,
         Err(errno) => return Err(refused(errno)),
@@ -342,10 +344,6 @@ pub(crate) fn count(stores: BorrowedFd<'_>, name: &str) -> FsResult<u64> {
     Ok(bytes)
 }
 
-fn names_dir(label: ViewId) -> String {
-    format!("{}.names", record_name(label))
-}
-
 /// Gives a record and its names to an earlier snapshot.
 fn move_record(dir: &OwnedFd, label: ViewId, heir: ViewId) -> FsResult<()> {
     // A second name first, so that each record has its ranges at any moment.
@@ -354,7 +352,9 @@ fn move_record(dir: &OwnedFd, label: ViewId, heir: ViewId) -> FsResult<()> {
         Err(errno) => return Err(refused(errno)),
     }
     // The names first: a record is what labels are listed by.
-    for (from, to) in [(names_dir(label), names_dir(heir)), (record_name(label), record_name(heir))] {
+    for (from, to) in
+        [(names::dir_name(label), names::dir_name(heir)), (record_name(label), record_name(heir))]
+    {
         match renameat(dir, &*from, dir, &*to) {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(errno) => return Err(refused(errno)),
@@ -365,15 +365,15 @@ fn move_record(dir: &OwnedFd, label: ViewId, heir: ViewId) -> FsResult<()> {
 
 /// Adds the names of one record to an earlier one that lacks them.
 fn merge_names(dir: &OwnedFd, label: ViewId, earlier: ViewId, ledger: Option<&Ledger>) -> FsResult<()> {
-    let from = match open_dir(dir.as_fd(), &names_dir(label)) {
+    let from = match open_dir(dir.as_fd(), &names::dir_name(label)) {
         Ok(from) => from,
         Err(Errno::NOENT) => return Ok(()),
         Err(errno) => return Err(refused(errno)),
     };
-    let to = match open_dir(dir.as_fd(), &names_dir(earlier)) {
+    let to = match open_dir(dir.as_fd(), &names::dir_name(earlier)) {
         Err(Errno::NOENT) => {
             // All of them.
-            return renameat(dir, names_dir(label), dir, names_dir(earlier)).map_err(refused);
+            return renameat(dir, names::dir_name(label), dir, names::dir_name(earlier)).map_err(refused);
         }
         to => to.map_err(refused)?,
     };
