@@ -28,6 +28,8 @@ mod refused_tests;
 mod rules_tests;
 mod session;
 #[cfg(test)]
+mod snapshot_attack_tests;
+#[cfg(test)]
 mod snapshot_tests;
 mod table;
 mod v40;

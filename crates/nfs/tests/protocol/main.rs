@@ -16,4 +16,5 @@ mod making;
 mod names;
 mod removing;
 mod rpc;
+mod snapshot_attacks;
 mod snapshots;

@@ -21,8 +21,8 @@ use xdr::Encode;
 
 /// An object as LOOKUP returns it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Found {
-    handle: Vec<u8>,
+pub(crate) struct Found {
+    pub(crate) handle: Vec<u8>,
     fattr: Fattr,
 }
 
@@ -37,7 +37,7 @@ impl Found {
 }
 
 impl World {
-    fn volume_of(&self, id: VolumeId) -> Arc<Volume> {
+    pub(crate) fn volume_of(&self, id: VolumeId) -> Arc<Volume> {
         let exports = self.namespace.exports();
         Arc::clone(&exports.iter().find(|export| export.volume.id() == id).unwrap().volume)
     }
@@ -52,7 +52,7 @@ impl World {
         volume.set_snapshots(all);
     }
 
-    fn snapshot(&self, view: u32, name: &str) {
+    pub(crate) fn snapshot(&self, view: u32, name: &str) {
         self.snapshot_of(VOLUME, view, name);
     }
 
@@ -76,7 +76,7 @@ impl World {
         path.split('/').try_fold(start, |dir, name| self.try_lookup(auth, &dir.handle, name.as_bytes()))
     }
 
-    fn walk(&mut self, path: &str) -> Found {
+    pub(crate) fn walk(&mut self, path: &str) -> Found {
         self.try_walk(ROOT, path).unwrap_or_else(|status| panic!("{path}: {status:?}"))
     }
 

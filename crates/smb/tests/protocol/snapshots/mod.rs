@@ -1,5 +1,6 @@
 //! Snapshots over SMB: `~snapshot`, opens by time, previous versions.
 
+mod attacks;
 mod enumeration;
 mod identity;
 mod limits;
