@@ -63,7 +63,7 @@ pub(super) const EDGES: [Row<'_>; 25] = [
             "transport",
             "vfs",
         ],
-        &["wire-client", "xdr"],
+        &["smb-wire", "wire-client", "xdr"],
     ),
     ("xtask", &[], &[]),
 ];

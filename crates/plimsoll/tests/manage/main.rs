@@ -12,19 +12,23 @@ mod counting;
 mod endpoints;
 mod figures;
 mod full;
+#[path = "../../../posix/tests/fixture/ground.rs"]
+mod ground;
 mod life;
 mod metrics;
 mod mount;
 mod newcomer;
 mod page;
+mod quota_attacks;
 mod quota_writers;
 mod quotas;
 mod rig;
 mod secure;
 mod setup;
 mod size;
-#[path = "../../../vfs/tests/support/skip.rs"]
-mod skip;
+mod skip {
+    pub(crate) use crate::ground::skip;
+}
 mod smb;
 mod snapshots;
 mod users;

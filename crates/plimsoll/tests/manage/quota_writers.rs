@@ -27,10 +27,10 @@ const CHUNK_MAX: u64 = 64 << 10;
 const STEPS: u32 = 60;
 
 /// A generator of SplitMix64.
-struct Random(u64);
+pub struct Random(pub u64);
 
 impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
+    pub fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -44,24 +44,30 @@ fn service() -> Option<Service> {
         skip("files of several users need root");
         return None;
     }
-    let service = Service::start_with(&SMB);
+    let service = furnished(Service::start_with(&SMB));
+    let limits = ["--bytes", &format!("{LIMIT_BYTES}B"), "--files", &LIMIT_FILES.to_string()];
+    service.says(&[&["quota", "set", "v1", "--user", "default"][..], &limits].concat());
+    Some(service)
+}
+
+/// A service with the users and a volume that everyone may change, over all protocols.
+pub fn furnished(service: Service) -> Service {
     for uid in FIRST_UID..FIRST_UID + USERS {
         set_password(&service, &["user", "create", &login(uid), "--uid", &uid.to_string()], PASSWORD);
     }
     service.says(&["pool", "create", "p1", "--level", "plimsoll/unlimited", "--size", "4GiB"]);
     let create = ["volume", "create", "v1", "--pool", "p1", "--size", "1GiB", "--mode", "0777"];
-    let access = ["--allow", "127.0.0.0/8", "--squash", "none", "--protocols", "nfsv3,nfsv4.2,smb"];
-    service.says(&[&create[..], &access].concat());
-    let limits = ["--bytes", &format!("{LIMIT_BYTES}B"), "--files", &LIMIT_FILES.to_string()];
-    service.says(&[&["quota", "set", "v1", "--user", "default"][..], &limits].concat());
-    Some(service)
+    let access = ["--allow", "127.0.0.0/8", "--squash", "none"];
+    let protocols = ["--protocols", "nfsv3,nfsv4.0,nfsv4.1,nfsv4.2,smb"];
+    service.says(&[&create[..], &access, &protocols].concat());
+    service
 }
 
 fn login(uid: u32) -> String {
     format!("user{uid}")
 }
 
-fn target(service: &Service, version: Version, uid: u32) -> Target {
+pub fn target(service: &Service, version: Version, uid: u32) -> Target {
     let nfs = service.nfs().port();
     let port = if version.is_smb() { port(service).parse().unwrap() } else { nfs };
     Target {
@@ -76,7 +82,7 @@ fn target(service: &Service, version: Version, uid: u32) -> Target {
     }
 }
 
-fn identity(uid: u32) -> Identity {
+pub fn identity(uid: u32) -> Identity {
     Identity { nt_hash: Some(NtHash::from_password(PASSWORD)), ..Identity::new(uid, uid) }
 }
 

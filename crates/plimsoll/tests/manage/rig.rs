@@ -80,10 +80,16 @@ impl Service {
 
     /// One whose data directory is the test's.
     pub fn start_on(dir: &Path) -> Self {
+        Self::start_in(dir, &[])
+    }
+
+    /// One whose data directory is the test's, with options.
+    pub fn start_in(dir: &Path, options: &[&str]) -> Self {
         let held = MACHINE.read();
         let place = Place::Shared { _held: held };
-        let (child, dir) = (serve(dir, &[]), dir.to_owned());
-        Self { child, dir, options: Vec::new(), _own: None, _place: place }
+        let (child, own) = (serve(dir, options), dir.to_owned());
+        let options = options.iter().map(ToString::to_string).collect();
+        Self { child, dir: own, options, _own: None, _place: place }
     }
 
     pub fn data(&self) -> &Path {

@@ -254,7 +254,7 @@ impl ClientState {
 
     /// Makes a compound in the client's own slot; returns the result of the last operation. Repeats the
     /// compound while the server answers NFS4ERR_DELAY or NFS4ERR_GRACE.
-    pub(super) fn call(
+    pub fn call(
         &mut self,
         object: &dyn fmt::Debug,
         operations: &[Argument<'_>],
