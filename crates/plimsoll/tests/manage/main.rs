@@ -11,6 +11,7 @@ mod counters;
 mod counting;
 mod endpoints;
 mod figures;
+mod fsx;
 mod full;
 #[path = "../../../posix/tests/fixture/ground.rs"]
 mod ground;
@@ -32,4 +33,5 @@ mod skip {
 mod smb;
 mod snapshots;
 mod users;
+mod ways;
 mod wrong_input;

@@ -1,26 +1,20 @@
 //! Clients that try to pass their quotas by every call that makes, grows, links or gives away something: never one byte
 //! over, and the running count equals a walk.
 
-mod nfs;
-mod smb;
-
 use crate::ground::{Ground, Tree};
-use crate::quota_writers::{Random, furnished, identity, target};
+use crate::quota_writers::{Random, furnished};
 use crate::rig::{Service, eventually};
 use crate::smb::SMB;
-use nfs::{Nfs4, V3, V40};
-use smb::Smb;
+use crate::ways::{Call, GROUP, Nfs4, Smb, V3, V40, Way};
 use smb_wire::create::OplockLevel;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::{env, fs, thread};
-use wire_client::Identity;
 
 /// The users that have limits. Both are in the same group.
 const USERS: [u32; 2] = [2001, 2002];
-const GROUP: u32 = 3000;
 const USER_BYTES: u64 = 256 << 10;
 const USER_FILES: u64 = 12;
 /// Less than both users together.
@@ -32,126 +26,37 @@ const ROOT_WAYS: usize = 4;
 /// Files under attack, in one directory.
 const FILES: u64 = 8;
 
-/// A refusal, by its name in the specification.
-type Outcome = Result<(), String>;
-
-/// A call of an attacker. Offsets and sizes are in bytes, files are names in the volume's root.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Attack {
-    Create {
-        file: u64,
-        size: u64,
-    },
-    Write {
-        file: u64,
-        offset: u64,
-        len: u64,
-    },
-    Resize {
-        file: u64,
-        size: u64,
-    },
-    Allocate {
-        file: u64,
-        offset: u64,
-        len: u64,
-    },
-    Deallocate {
-        file: u64,
-        offset: u64,
-        len: u64,
-    },
-    Copy {
-        from: u64,
-        file: u64,
-        offset: u64,
-        len: u64,
-    },
-    Clone {
-        from: u64,
-        file: u64,
-        offset: u64,
-        len: u64,
-    },
-    /// Writes to a stream.
-    Stream {
-        file: u64,
-        offset: u64,
-        len: u64,
-    },
-    SetXattr {
-        file: u64,
-        len: u64,
-    },
-    Link {
-        from: u64,
-        file: u64,
-    },
-    Rename {
-        from: u64,
-        file: u64,
-    },
-    Remove {
-        file: u64,
-    },
-    Symlink {
-        file: u64,
-    },
-    /// By root, to a user.
-    ChangeOwner {
-        file: u64,
-        uid: u32,
-    },
-    /// By root, to the group or to another one without a limit.
-    ChangeGroup {
-        file: u64,
-        gid: u32,
-    },
-}
-
-fn name(file: u64) -> String {
-    format!("f{file}")
-}
-
-impl Attack {
-    fn random(random: &mut Random) -> Self {
-        let (file, from) = (random.below(FILES), random.below(FILES));
-        let offset = random.below(USER_BYTES / BLOCK) * BLOCK;
-        let len = (random.below(24) + 1) * BLOCK;
-        let size = random.below(USER_BYTES + 8 * BLOCK);
-        match random.below(20) {
-            0 | 1 => Self::Create { file, size: random.below(4) * size / 4 },
-            // In the middle of a block, too.
-            2..5 => {
-                Self::Write { file, offset: offset + random.below(BLOCK), len: len - random.below(BLOCK) }
-            }
-            5 | 6 => Self::Resize { file, size },
-            7 | 8 => Self::Allocate { file, offset, len },
-            9 => Self::Deallocate { file, offset, len },
-            10 | 11 => Self::Copy { from, file, offset, len },
-            12 => Self::Clone { from, file, offset, len },
-            13 => Self::Stream { file, offset: random.below(8) * BLOCK, len: len / 2 },
-            14 => Self::SetXattr { file, len: random.below(2000) + 1 },
-            15 => Self::Link { from, file },
-            16 => match random.below(3) {
-                0 => Self::Rename { from, file },
-                1 => Self::Remove { file },
-                _ => Self::Symlink { file },
-            },
-            17 => Self::ChangeOwner { file, uid: USERS[usize::from(random.below(2) == 0)] },
-            _ => Self::ChangeGroup { file, gid: [GROUP, 0][usize::from(random.below(3) == 0)] },
-        }
+/// A random attack.
+fn random_attack(random: &mut Random) -> Call {
+    let (file, from) = (random.below(FILES), random.below(FILES));
+    let offset = random.below(USER_BYTES / BLOCK) * BLOCK;
+    let len = (random.below(24) + 1) * BLOCK;
+    let size = random.below(USER_BYTES + 8 * BLOCK);
+    match random.below(20) {
+        0 | 1 => Call::Create { file, size: random.below(4) * size / 4 },
+        // In the middle of a block, too.
+        2..5 => Call::Write {
+            file,
+            offset: offset + random.below(BLOCK),
+            len: len - random.below(BLOCK),
+            fill: 7,
+        },
+        5 | 6 => Call::Resize { file, size },
+        7 | 8 => Call::Allocate { file, offset, len },
+        9 => Call::Deallocate { file, offset, len },
+        10 | 11 => Call::Copy { from, file, offset, len },
+        12 => Call::Clone { from, file, offset, len },
+        13 => Call::Stream { file, offset: random.below(8) * BLOCK, len: len / 2 },
+        14 => Call::SetXattr { file, len: random.below(2000) + 1 },
+        15 => Call::Link { from, file },
+        16 => match random.below(3) {
+            0 => Call::Rename { from, file },
+            1 => Call::Remove { file },
+            _ => Call::Symlink { file },
+        },
+        17 => Call::ChangeOwner { file, uid: USERS[usize::from(random.below(2) == 0)] },
+        _ => Call::ChangeGroup { file, gid: [GROUP, 0][usize::from(random.below(3) == 0)] },
     }
-
-    fn verb(self) -> String {
-        format!("{self:?}").split(' ').next().unwrap_or_default().to_owned()
-    }
-}
-
-/// A way to the volume; `None`: it has no such call.
-trait Way: Send {
-    fn name(&self) -> String;
-    fn run(&mut self, attack: Attack) -> Option<Outcome>;
 }
 
 /// Bytes and files of one owner.
@@ -223,10 +128,6 @@ fn is_quota(status: &str) -> bool {
     ["NFS3ERR_DQUOT", "NFS4ERR_DQUOT", "DISK_FULL"].contains(&status)
 }
 
-fn user(uid: u32) -> Identity {
-    Identity { gid: GROUP, ..identity(uid) }
-}
-
 /// Results of one verb over one way: successes, refusals by quotas, other refusals.
 type Tally = BTreeMap<(String, String), [u32; 3]>;
 
@@ -256,7 +157,7 @@ fn attack_at_once(service: &Service, steps: u32) {
         });
         let run = move |mut way: Box<dyn Way>, seed| {
             let mut random = Random(seed);
-            (0..steps).for_each(|_| _ = way.run(Attack::random(&mut random)));
+            (0..steps).for_each(|_| _ = way.run(random_attack(&mut random)));
         };
         let running: Vec<_> =
             (1..).zip(ways).map(|(seed, way)| scope.spawn(move || run(way, seed))).collect();
@@ -271,9 +172,9 @@ fn attack(service: &Service, seed: u64, steps: u32) -> Tally {
     let mut ways = ways(service, OplockLevel::BATCH);
     let (mut random, mut tally) = (Random(seed), Tally::new());
     for step in 0..steps {
-        let attack = Attack::random(&mut random);
+        let attack = random_attack(&mut random);
         // Root has the last ways, and alone changes owners.
-        let needs_root = matches!(attack, Attack::ChangeOwner { .. } | Attack::ChangeGroup { .. });
+        let needs_root = matches!(attack, Call::ChangeOwner { .. } | Call::ChangeGroup { .. });
         let first = if needs_root { ways.len() - ROOT_WAYS } else { 0 };
         let place = first + usize::try_from(random.below((ways.len() - first) as u64)).unwrap();
         let way = &mut ways[place];

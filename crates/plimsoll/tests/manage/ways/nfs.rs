@@ -1,6 +1,6 @@
-//! Attacks over NFS.
+//! Calls over NFS.
 
-use super::{Attack, Outcome, Way, name, target, user};
+use super::{Call, Outcome, Way, name, target, user};
 use crate::rig::Service;
 use nfs_wire::v3::{
     self, CreateArgs, DirOpArgs, LinkArgs, LookupReply, Procedure, RemoveArgs, RenameArgs, Sattr,
@@ -22,18 +22,18 @@ fn way(version: &str, uid: u32) -> String {
     format!("{version} of {uid}")
 }
 
-fn data(len: u64) -> Vec<u8> {
-    vec![7; usize::try_from(len).unwrap()]
+fn data(len: u64, fill: u8) -> Vec<u8> {
+    vec![fill; usize::try_from(len).unwrap()]
 }
 
-pub(super) struct V3 {
+pub struct V3 {
     connection: Connection,
     root: Handle,
     uid: u32,
 }
 
 impl V3 {
-    pub(super) fn new(service: &Service, uid: u32) -> Self {
+    pub fn new(service: &Service, uid: u32) -> Self {
         let target = target(service, Version::V3, uid);
         let root = Client::mount(&target, &user(uid)).unwrap().root();
         Self { connection: Connection::open(target.address().unwrap(), user(uid)).unwrap(), root, uid }
@@ -72,37 +72,37 @@ impl Way for V3 {
         way("v3", self.uid)
     }
 
-    fn run(&mut self, attack: Attack) -> Option<Outcome> {
+    fn run(&mut self, call: Call) -> Option<Outcome> {
         let (root, none) = (self.root.clone(), Sattr::default());
-        let names = [0, 1].map(|place| match attack {
-            Attack::Create { file, .. } | Attack::Remove { file } | Attack::Symlink { file } => name(file),
-            Attack::Link { from, file } | Attack::Rename { from, file } => name([from, file][place]),
+        let names = [0, 1].map(|place| match call {
+            Call::Create { file, .. } | Call::Remove { file } | Call::Symlink { file } => name(file),
+            Call::Link { from, file } | Call::Rename { from, file } => name([from, file][place]),
             _ => String::new(),
         });
         let [from, place] = [0, 1].map(|at| DirOpArgs { dir: root.wire(), name: names[at].as_bytes() });
-        Some(match attack {
-            Attack::Create { size, .. } => {
+        Some(match call {
+            Call::Create { size, .. } => {
                 let how = v3::CreateHow::Unchecked(Sattr { mode: Some(0o666), size: Some(size), ..none });
                 self.ask(Procedure::CREATE, &CreateArgs { place, how })
             }
-            Attack::Write { file, offset, len } => self.found(file).and_then(|file| {
-                let (file, data, count) = (file.wire(), &data(len)[..], u32::try_from(len).unwrap());
+            Call::Write { file, offset, len, fill } => self.found(file).and_then(|file| {
+                let (file, data, count) = (file.wire(), &data(len, fill)[..], u32::try_from(len).unwrap());
                 let stable = StableHow::Unstable;
                 self.ask(Procedure::WRITE, &v3::WriteArgs { file, offset, count, stable, data })
             }),
-            Attack::Resize { file, size } => self.set(file, Sattr { size: Some(size), ..none }),
-            Attack::ChangeOwner { file, uid } if self.uid == 0 => {
+            Call::Resize { file, size } => self.set(file, Sattr { size: Some(size), ..none }),
+            Call::ChangeOwner { file, uid } if self.uid == 0 => {
                 self.set(file, Sattr { uid: Some(uid), ..none })
             }
-            Attack::ChangeGroup { file, gid } if self.uid == 0 => {
+            Call::ChangeGroup { file, gid } if self.uid == 0 => {
                 self.set(file, Sattr { gid: Some(gid), ..none })
             }
-            Attack::Link { from, .. } => self
+            Call::Link { from, .. } => self
                 .found(from)
                 .and_then(|file| self.ask(Procedure::LINK, &LinkArgs { file: file.wire(), link: place })),
-            Attack::Rename { .. } => self.ask(Procedure::RENAME, &RenameArgs { from, to: place }),
-            Attack::Remove { .. } => self.ask(Procedure::REMOVE, &RemoveArgs { object: place }),
-            Attack::Symlink { .. } => {
+            Call::Rename { .. } => self.ask(Procedure::RENAME, &RenameArgs { from, to: place }),
+            Call::Remove { .. } => self.ask(Procedure::REMOVE, &RemoveArgs { object: place }),
+            Call::Symlink { .. } => {
                 let symlink = SymlinkData { symlink_attributes: none, symlink_data: b"target" };
                 self.ask(Procedure::SYMLINK, &SymlinkArgs { place, symlink })
             }
@@ -140,62 +140,62 @@ trait Compounds {
     }
 
     /// Changes of names and owners.
-    fn change_name(&mut self, attack: Attack, is_root: bool) -> Option<Outcome> {
-        Some(match attack {
-            Attack::ChangeOwner { file, uid } if is_root => {
+    fn change_name(&mut self, call: Call, is_root: bool) -> Option<Outcome> {
+        Some(match call {
+            Call::ChangeOwner { file, uid } if is_root => {
                 self.set(file, attr::OWNER, &uid.to_string().as_bytes().to_bytes())
             }
-            Attack::ChangeGroup { file, gid } if is_root => {
+            Call::ChangeGroup { file, gid } if is_root => {
                 self.set(file, attr::OWNER_GROUP, &gid.to_string().as_bytes().to_bytes())
             }
-            Attack::Link { from, file } => {
+            Call::Link { from, file } => {
                 let (from, file) = (name(from), name(file));
                 let link = Argument::Link(v4::LinkArgs { newname: file.as_bytes() });
                 self.ask(&[&path(&from)[..], &[Argument::Savefh], &ROOT, &[link]].concat())
             }
-            Attack::Rename { from, file } => {
+            Call::Rename { from, file } => {
                 let (from, file) = (name(from), name(file));
                 let rename = RenameArgs4 { oldname: from.as_bytes(), newname: file.as_bytes() };
                 self.ask(&[&ROOT[..], &[Argument::Savefh, Argument::Rename(rename)]].concat())
             }
-            Attack::Remove { file } => {
+            Call::Remove { file } => {
                 let target = name(file);
                 self.ask(
                     &[&ROOT[..], &[Argument::Remove(v4::RemoveArgs { target: target.as_bytes() })]].concat(),
                 )
             }
-            Attack::Symlink { file } => {
+            Call::Symlink { file } => {
                 let (name, createattrs) = (name(file), Fattr::default());
                 let objtype = v4::CreateType::Symlink(b"target");
                 let create = v4::CreateArgs { objtype, objname: name.as_bytes(), createattrs };
                 self.ask(&[&ROOT[..], &[Argument::Create(create)]].concat())
             }
-            Attack::Write { file, offset, len } => {
-                let (stateid, stable, data) = (Stateid::ANONYMOUS, v4::StableHow::Unstable, data(len));
+            Call::Write { file, offset, len, fill } => {
+                let (stateid, stable, data) = (Stateid::ANONYMOUS, v4::StableHow::Unstable, data(len, fill));
                 self.change(file, Argument::Write(v4::WriteArgs { stateid, offset, stable, data: &data }))
             }
-            Attack::Resize { file, size } => self.set(file, attr::SIZE, &size.to_be_bytes()),
+            Call::Resize { file, size } => self.set(file, attr::SIZE, &size.to_be_bytes()),
             _ => return None,
         })
     }
 
     /// Operations that only NFSv4.2 has.
-    fn change_range(&mut self, attack: Attack) -> Option<Outcome> {
+    fn change_range(&mut self, call: Call) -> Option<Outcome> {
         let stateid = Stateid::ANONYMOUS;
         let (src_stateid, dst_stateid, src_offset) = (stateid, stateid, 0);
-        Some(match attack {
-            Attack::Allocate { file, offset, len: length } => {
+        Some(match call {
+            Call::Allocate { file, offset, len: length } => {
                 self.change(file, Argument::Allocate(AllocateArgs { stateid, offset, length }))
             }
-            Attack::Deallocate { file, offset, len: length } => {
+            Call::Deallocate { file, offset, len: length } => {
                 self.change(file, Argument::Deallocate(v4::DeallocateArgs { stateid, offset, length }))
             }
-            Attack::SetXattr { file, len } => {
-                let value = data(len);
+            Call::SetXattr { file, len } => {
+                let value = data(len, 7);
                 let (option, key, value) = (SetxattrOption::Either, &b"key"[..], XattrValue(&value));
                 self.change(file, Argument::Setxattr(SetxattrArgs { option, key, value }))
             }
-            Attack::Copy { from, file, offset: dst_offset, len: count } => {
+            Call::Copy { from, file, offset: dst_offset, len: count } => {
                 let (consecutive, synchronous, source_server) = (true, true, vec![]);
                 let copy = CopyArgs {
                     src_stateid,
@@ -209,7 +209,7 @@ trait Compounds {
                 };
                 self.two(from, file, Argument::Copy(copy))
             }
-            Attack::Clone { from, file, offset: dst_offset, len: count } => {
+            Call::Clone { from, file, offset: dst_offset, len: count } => {
                 let clone = CloneArgs { src_stateid, dst_stateid, src_offset, dst_offset, count };
                 self.two(from, file, Argument::Clone(clone))
             }
@@ -223,13 +223,13 @@ fn lookup(objname: &[u8]) -> Argument<'_> {
 }
 
 /// NFSv4.0, without opens.
-pub(super) struct V40 {
+pub struct V40 {
     connection: Connection,
     uid: u32,
 }
 
 impl V40 {
-    pub(super) fn new(service: &Service, uid: u32) -> Self {
+    pub fn new(service: &Service, uid: u32) -> Self {
         let address = target(service, Version::V42, uid).address().unwrap();
         Self { connection: Connection::open(address, user(uid)).unwrap(), uid }
     }
@@ -262,20 +262,20 @@ impl Way for V40 {
         way("v4.0", self.uid)
     }
 
-    fn run(&mut self, attack: Attack) -> Option<Outcome> {
-        self.change_name(attack, self.uid == 0)
+    fn run(&mut self, call: Call) -> Option<Outcome> {
+        self.change_name(call, self.uid == 0)
     }
 }
 
 /// NFSv4.1 and 4.2.
-pub(super) struct Nfs4 {
+pub struct Nfs4 {
     state: ClientState,
     minor: u32,
     uid: u32,
 }
 
 impl Nfs4 {
-    pub(super) fn new(service: &Service, uid: u32, minor: u32) -> Self {
+    pub fn new(service: &Service, uid: u32, minor: u32) -> Self {
         let version = if minor == 1 { Version::V41 } else { Version::V42 };
         let state = ClientState::new(&target(service, version, uid), 0, &user(uid), minor, 0).unwrap();
         Self { state, minor, uid }
@@ -290,7 +290,7 @@ impl Nfs4 {
             seqid: 0,
             share_access: ShareAccess::WRITE,
             share_deny: ShareDeny::NONE,
-            owner: StateOwner { clientid: self.state.id, owner: b"attacker" },
+            owner: StateOwner { clientid: self.state.id, owner: b"caller" },
             openhow: OpenFlag::Create(CreateHow::Unchecked(attrs)),
             claim: OpenClaim::Null(name.as_bytes()),
         };
@@ -301,7 +301,7 @@ impl Nfs4 {
 
 impl Compounds for Nfs4 {
     fn ask(&mut self, operations: &[Argument<'_>]) -> Outcome {
-        match self.state.call(&"an attack", operations) {
+        match self.state.call(&"a call", operations) {
             Ok(_) => Ok(()),
             Err(Error::Refused { status, .. }) => Err(status),
             Err(error) => panic!("{error}"),
@@ -314,11 +314,11 @@ impl Way for Nfs4 {
         way(&format!("v4.{}", self.minor), self.uid)
     }
 
-    fn run(&mut self, attack: Attack) -> Option<Outcome> {
-        match attack {
-            Attack::Create { file, size } => Some(self.create(file, size)),
-            _ => match self.change_name(attack, self.uid == 0) {
-                None if self.minor == 2 => self.change_range(attack),
+    fn run(&mut self, call: Call) -> Option<Outcome> {
+        match call {
+            Call::Create { file, size } => Some(self.create(file, size)),
+            _ => match self.change_name(call, self.uid == 0) {
+                None if self.minor == 2 => self.change_range(call),
                 outcome => outcome,
             },
         }

@@ -1,6 +1,6 @@
-//! Attacks over SMB, each through an open of its own, with an oplock where the server gives one.
+//! Calls over SMB, each through an open of its own, with an oplock where the server gives one.
 
-use super::{Attack, Outcome, Way, name, target, user};
+use super::{Call, Outcome, Way, name, target, user};
 use crate::rig::Service;
 use smb_wire::classes::FileClass;
 use smb_wire::classes::file::{RenameInformation, SizeInformation};
@@ -15,7 +15,7 @@ use wire_client::smb::requests::{self, OpenMode, utf16};
 use wire_client::smb::session::Session;
 use wire_client::{Protection, Version};
 
-pub(super) struct Smb {
+pub struct Smb {
     session: Session,
     uid: u32,
     oplock: OplockLevel,
@@ -30,7 +30,7 @@ fn signed(bytes: u64) -> i64 {
 }
 
 impl Smb {
-    pub(super) fn new(service: &Service, uid: u32, oplock: OplockLevel) -> Self {
+    pub fn new(service: &Service, uid: u32, oplock: OplockLevel) -> Self {
         let target = target(service, Version::Smb(Protection::Gmac), uid);
         Self { session: Session::open(&target, 0, &user(uid)).unwrap(), uid, oplock }
     }
@@ -74,8 +74,8 @@ impl Smb {
         outcome
     }
 
-    fn write(&mut self, file: FileId, offset: u64, len: u64) -> Outcome {
-        let data = vec![7; usize::try_from(len).unwrap()];
+    fn write(&mut self, file: FileId, offset: u64, len: u64, fill: u8) -> Outcome {
+        let data = vec![fill; usize::try_from(len).unwrap()];
         let body = requests::write(file, offset, data.len(), smb_wire::file::WriteFlags::empty());
         let moved = u32::try_from(len).unwrap();
         outcome(self.session.call(Command::WRITE, moved, &body, Some(&data)).unwrap().header.status)
@@ -158,48 +158,48 @@ impl Way for Smb {
         format!("SMB of {}", self.uid)
     }
 
-    fn run(&mut self, attack: Attack) -> Option<Outcome> {
+    fn run(&mut self, call: Call) -> Option<Outcome> {
         use CreateDisposition as By;
-        Some(match attack {
-            Attack::Create { file, size } => self.with(&name(file), By::OVERWRITE_IF, |smb, file| {
+        Some(match call {
+            Call::Create { file, size } => self.with(&name(file), By::OVERWRITE_IF, |smb, file| {
                 smb.set(file, FileClass::END_OF_FILE, &SizeInformation { size: signed(size) })
             }),
-            Attack::Write { file, offset, len } => {
-                self.with(&name(file), By::OPEN, |smb, file| smb.write(file, offset, len))
+            Call::Write { file, offset, len, fill } => {
+                self.with(&name(file), By::OPEN, |smb, file| smb.write(file, offset, len, fill))
             }
-            Attack::Resize { file, size } => self.with(&name(file), By::OPEN, |smb, file| {
+            Call::Resize { file, size } => self.with(&name(file), By::OPEN, |smb, file| {
                 smb.set(file, FileClass::END_OF_FILE, &SizeInformation { size: signed(size) })
             }),
-            Attack::Allocate { file, offset, len } => self.with(&name(file), By::OPEN, |smb, file| {
+            Call::Allocate { file, offset, len } => self.with(&name(file), By::OPEN, |smb, file| {
                 smb.set(file, FileClass::ALLOCATION, &SizeInformation { size: signed(offset + len) })
             }),
-            Attack::Deallocate { file, offset, len } => self.with(&name(file), By::OPEN, |smb, file| {
+            Call::Deallocate { file, offset, len } => self.with(&name(file), By::OPEN, |smb, file| {
                 let zero = ZeroData { file_offset: signed(offset), beyond_final_zero: signed(offset + len) };
                 smb.ioctl(file, CtlCode::SET_ZERO_DATA, &zero.to_bytes()).map(drop)
             }),
-            Attack::Copy { from, file, offset, len } => self.copy(from, file, offset, len, false),
-            Attack::Clone { from, file, offset, len } => self.copy(from, file, offset, len, true),
-            Attack::Stream { file, offset, len } => {
+            Call::Copy { from, file, offset, len } => self.copy(from, file, offset, len, false),
+            Call::Clone { from, file, offset, len } => self.copy(from, file, offset, len, true),
+            Call::Stream { file, offset, len } => {
                 let path = format!("{}:stream{}", name(file), offset % 3);
-                self.with(&path, By::OPEN_IF, |smb, file| smb.write(file, offset, len))
+                self.with(&path, By::OPEN_IF, |smb, file| smb.write(file, offset, len, 7))
             }
-            Attack::SetXattr { file, len } => self.with(&name(file), By::OPEN, |smb, file| {
+            Call::SetXattr { file, len } => self.with(&name(file), By::OPEN, |smb, file| {
                 smb.set(file, FileClass::FULL_EA, &Attribute(vec![7; usize::try_from(len).unwrap()]))
             }),
-            Attack::Link { from, file } => {
+            Call::Link { from, file } => {
                 self.with(&name(from), By::OPEN, |smb, open| smb.move_to(open, FileClass::LINK, file))
             }
-            Attack::Rename { from, file } => {
+            Call::Rename { from, file } => {
                 self.with(&name(from), By::OPEN, |smb, open| smb.move_to(open, FileClass::RENAME, file))
             }
-            Attack::Remove { file } => self.with(&name(file), By::OPEN, |smb, file| {
+            Call::Remove { file } => self.with(&name(file), By::OPEN, |smb, file| {
                 smb.set(
                     file,
                     FileClass::DISPOSITION,
                     &smb_wire::classes::file::DispositionInformation { delete_pending: true },
                 )
             }),
-            Attack::Symlink { .. } | Attack::ChangeOwner { .. } | Attack::ChangeGroup { .. } => return None,
+            Call::Symlink { .. } | Call::ChangeOwner { .. } | Call::ChangeGroup { .. } => return None,
         })
     }
 }
