@@ -97,6 +97,8 @@ const NEED_ROOT: [(&str, &[&str]); 13] = [
 const SKIPPED_LOG: &str = "PLIMSOLL_TESTS_SKIPPED";
 const REQUIRE_ALL: &str = "PLIMSOLL_TESTS_REQUIRE_ALL";
 const BRIEF: &str = "PLIMSOLL_TESTS_BRIEF";
+/// Tests of random changes and of power cuts take many more steps.
+const LONG: &str = "PLIMSOLL_TESTS_LONG";
 /// A program that runs longer hangs.
 const PROGRAM_MAX: Duration = Duration::from_secs(20 * 60);
 
@@ -112,6 +114,9 @@ pub(crate) struct Args {
     /// Let timed tests measure for a shorter time.
     #[arg(long)]
     brief: bool,
+    /// Let tests of random changes and of power cuts take many more steps.
+    #[arg(long)]
+    long: bool,
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,6 +188,9 @@ fn settings(args: &Args, skipped: &Path) -> anyhow::Result<Vec<String>> {
     }
     if args.brief {
         settings.push(format!("{BRIEF}=1"));
+    }
+    if args.long {
+        settings.push(format!("{LONG}=1"));
     }
     Ok(settings)
 }

@@ -9,6 +9,8 @@ use crate::process::{self, text};
 use super::step::{Load, Step};
 
 pub(super) const PROGRAMS: &str = "test programs";
+/// 200 power cuts, and fsx of 100,000 steps. Their short forms are among the protocol tests.
+const LONG: &str = "long tests of snapshots";
 const IMAGE: &str = "guest image";
 const IMAGE_13: &str = "guest image 13";
 
@@ -75,6 +77,9 @@ pub(super) fn full() -> anyhow::Result<Vec<Step>> {
         with_binary("crash", "crash --smb --rounds 20", 20)?.never_again(),
         with_binary("tune in a guest", "guest suite --only tune", 20)?.after(&[IMAGE]),
         command("schemathesis", "conformance/schemathesis/run 60", 20).after(&[PROGRAMS]).never_again(),
+        xtask(LONG, "programs --only posix::undo,plimsoll::manage --long", 40)?
+            .after(&[PROGRAMS])
+            .never_again(),
         xtask("timed tests", "programs --group timed", 40)?.after(&[PROGRAMS]).takes(Load::Machine),
         with_binary("prove in a guest", "guest suite --only prove", 20)?.after(&[IMAGE]).takes(Load::Machine),
         with_binary("two clients", "guest two-clients", 24)?.after(&[IMAGE, IMAGE_13]).takes(Load::Machine),
@@ -136,8 +141,8 @@ mod tests {
     #[test]
     fn every_long_suite_has_a_short_form() {
         let [_, ci, full] = tiers();
-        let measured = ["tune in a guest", "prove in a guest"];
-        for lane in full.iter().filter(|lane| !measured.contains(&lane.name)) {
+        let elsewhere = ["tune in a guest", "prove in a guest", LONG];
+        for lane in full.iter().filter(|lane| !elsewhere.contains(&lane.name)) {
             assert!(ci.iter().any(|step| step.name == lane.name), "{}", lane.name);
         }
     }

@@ -103,6 +103,16 @@ impl Undo {
     }
 
     fn share(&self, record: BorrowedFd<'_>, file: BorrowedFd<'_>, bytes: Range<u64>) -> FsResult<()> {
+        // The kernel shares the last block of a file only with the end of another one. A record has blocks behind it if
+        // a power cut has taken them from the file.
+        let whole = bytes.end - bytes.end % self.unit;
+        if whole < bytes.end && bytes.end < fstat(record).map_err(refused)?.st_size.cast_unsigned() {
+            if bytes.start < whole {
+                self.share(record, file, bytes.start..whole)?;
+            }
+            copy(record, file, whole..bytes.end)?;
+            return fsync(record).map_err(refused);
+        }
         let span = Span { source: bytes.start, target: bytes.start, len: bytes.end - bytes.start };
         retry_on_intr(|| sys::clone_range(file, record, &span)).map_err(refused)?;
         // Holes of the file are holes of the record now.

@@ -2,6 +2,7 @@
 
 #[path = "../fixture/mod.rs"]
 mod fixture;
+mod power;
 mod streams;
 mod trees;
 
@@ -52,7 +53,13 @@ impl Rig {
         let own = new_inode(0o755);
         let root = Root { mode: own.mode, uid: own.uid, gid: own.gid };
         volumes.make(ID, &root, CAPACITY).unwrap();
-        let volume = volumes.open(ID).unwrap();
+        let volume = volumes.open(ID).unwrap_or_else(|e| {
+            if std::env::var_os("XKEEP").is_some() {
+                eprintln!("KEEP {data:?} {e}");
+                std::thread::sleep(Duration::from_secs(1000));
+            }
+            panic!("{e}")
+        });
         Self { data: data.to_owned(), volumes, volume, root }
     }
 
@@ -569,23 +576,27 @@ fn lines(tree: &BTreeMap<String, Seen>) -> String {
 /// The file that names the snapshot to which a volume goes back.
 const BACK: &str = "back";
 
-/// Changes a volume for ever, with snapshots and reverts, and writes down what each shows.
-fn change_for_ever(data: &Path, seed: u64) {
+/// The file that has the number of the next snapshot.
+const NEXT: &str = "next";
+
+/// Changes a volume for ever, with snapshots and reverts, and writes down what each shows. `more` changes it between, and is
+/// called without it before each revert.
+fn change_for_ever(data: &Path, copies: &Path, seed: u64, more: &mut dyn FnMut(Option<&NodeRef>)) {
     let mut rig = Rig::new(data);
     assert!(rig.volumes.wait_for_counts(WAIT_MAX));
-    let copies = data.join("copies");
     let write = |name: &str, text: &str| {
         std::fs::write(copies.join("draft"), text).unwrap();
         std::fs::rename(copies.join("draft"), copies.join(name)).unwrap();
     };
     let mut random = Random(seed);
-    let mut next = rig.snapshots().list().unwrap().last().map_or(1, |last| last.0 + 1).max(1);
-    // Numbers of snapshots that are deleted are not used again.
-    next += u32::try_from(seed).unwrap() * 1000;
+    // No number is used again, even of a snapshot that was never ready.
+    let mut next = std::fs::read_to_string(copies.join(NEXT)).map_or(1, |next| next.parse().unwrap());
     loop {
         let _refused = RandomChange::new(&rig.volume.root(), &mut random).run();
+        more(Some(&rig.volume.root()));
         match random.below(60) {
             0 => {
+                write(NEXT, &(next + 1).to_string());
                 rig.snapshots().create(ViewId(next)).unwrap();
                 let copy = tree(&rig.volume.root());
                 write(&format!("anew-{next}"), &lines(&anew(&copy, true)));
@@ -597,6 +608,7 @@ fn change_for_ever(data: &Path, seed: u64) {
                 let place = random.below(views.len().max(1) as u64);
                 let view = views.get(usize::try_from(place).unwrap());
                 if let Some(view) = view.filter(|view| copies.join(view.0.to_string()).exists()) {
+                    more(None);
                     write(BACK, &view.0.to_string());
                     rig = rig.reverted(view.0);
                     std::fs::remove_file(copies.join(BACK)).unwrap();
@@ -620,7 +632,11 @@ fn change_for_ever(data: &Path, seed: u64) {
 #[ignore = "run by another test in a process of its own"]
 fn inner() {
     let (Some(dir), Ok(seed)) = (std::env::var_os(DIR), std::env::var(MODE)) else { return };
-    change_for_ever(Path::new(&dir), seed.parse().unwrap());
+    let data = Path::new(&dir);
+    match seed.parse() {
+        Ok(seed) => change_for_ever(data, &data.join("copies"), seed, &mut |_| ()),
+        Err(_) => power::change_until_cut(data, &seed),
+    }
 }
 
 #[test]
