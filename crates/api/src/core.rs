@@ -97,6 +97,38 @@ impl Versioned for control::Backup {
     }
 }
 
+impl Versioned for control::Peer {
+    const KIND: Kind = Kind::Peer;
+
+    fn object_name(&self) -> String {
+        self.name.to_string()
+    }
+
+    fn version_text(&self) -> String {
+        version_text(self.version, self.created_ms)
+    }
+
+    fn version(&self) -> u64 {
+        self.version
+    }
+}
+
+impl Versioned for control::Replication {
+    const KIND: Kind = Kind::Replication;
+
+    fn object_name(&self) -> String {
+        format!("to the volume {}", self.volume)
+    }
+
+    fn version_text(&self) -> String {
+        version_text(self.version, self.created_ms)
+    }
+
+    fn version(&self) -> u64 {
+        self.version
+    }
+}
+
 impl Core {
     /// Returns a volume as the data plane has it. An exported volume is found without a lock of management.
     pub(crate) fn served(&self, volume: &control::Volume) -> Option<Arc<vfs::Volume>> {

@@ -101,6 +101,10 @@ fn replication_word(error: &ReplicationError) -> &'static str {
         ReplicationError::FullCopy { .. } => "full-copy",
         ReplicationError::Failed { .. } => "replication-failed",
         ReplicationError::NotEmpty { .. } => "not-empty",
+        ReplicationError::Elsewhere { .. } => "elsewhere",
+        ReplicationError::PeerInUse { .. } => "peer-in-use",
+        ReplicationError::KeyInUse { .. } => "key-in-use",
+        ReplicationError::NotAuthorized { .. } => "not-authorized",
     }
 }
 

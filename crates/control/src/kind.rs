@@ -16,6 +16,7 @@ pub enum Kind {
     Replication,
     Vault,
     Backup,
+    Peer,
 }
 
 /// The progress of a volume's last change.
@@ -33,5 +34,5 @@ pub enum State {
     Reverting,
 }
 
-words!(Kind: Pool = "pool", Volume = "volume", Snapshot = "snapshot", Policy = "policy", User = "user", Group = "group", Token = "token", Operation = "operation", Quota = "quota", Replication = "replication", Vault = "vault", Backup = "backup");
+words!(Kind: Pool = "pool", Volume = "volume", Snapshot = "snapshot", Policy = "policy", User = "user", Group = "group", Token = "token", Operation = "operation", Quota = "quota", Replication = "replication", Vault = "vault", Backup = "backup", Peer = "peer");
 words!(State: Creating = "creating", Ready = "ready", Updating = "updating", Deleting = "deleting", Reverting = "reverting");

@@ -28,6 +28,7 @@ mod name;
 mod namespace;
 mod object_locks;
 mod operation;
+mod peer;
 mod policy;
 mod pool;
 mod pool_totals;
@@ -70,12 +71,13 @@ pub use limits::{
     DESCRIPTION_CHARS_MAX, JOB_THREADS, RESTORE_PATH_CHARS_MAX, RESTORE_PATHS_MAX, SNAPSHOTS_PER_VOLUME_MAX,
 };
 pub use name::{
-    BackupName, LABEL_KEY_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX, Labels, NAME_BYTES_MAX, PolicyName,
-    PoolName, ShareName, SnapshotName, TokenName, VaultName, VolumeName, steers_terminal,
+    BackupName, LABEL_KEY_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX, Labels, NAME_BYTES_MAX, PeerName,
+    PolicyName, PoolName, ShareName, SnapshotName, TokenName, VaultName, VolumeName, steers_terminal,
 };
 pub use operation::{
     Actor, ChangeContext, ChangeResult, OPERATIONS_KEPT, Operation, OperationId, Outcome, Verb,
 };
+pub use peer::{Authorization, Dialer, NewPeer, PEERS_MAX, Peer, PeerChange, PublicKey, TlsDialer};
 pub use policy::{NewPolicy, Policy, PolicyChange};
 pub use pool::{NewPool, Pool, PoolChange};
 pub use protocol::{PROTOCOLS_MAX, Protocols};

@@ -65,6 +65,8 @@ names! {
     PolicyName = "a policy";
     VaultName = "a vault";
     BackupName = "a backup";
+    /// The name that this service has for another one.
+    PeerName = "a peer";
     /// The last part of the path that clients mount: GCNV's share name, ANF's creation token.
     ShareName = "a share";
     TokenName = "a token";

@@ -1,6 +1,6 @@
 //! Replication: a volume follows another one, point after point.
 
-use crate::name::VolumeName;
+use crate::name::{PeerName, VolumeName};
 use crate::words::words;
 use std::fmt;
 use vfs::VolumeId;
@@ -11,10 +11,13 @@ pub struct Replication {
     /// The number in the names of points.
     pub(crate) relation: u64,
     pub(crate) volume_id: VolumeId,
-    pub(crate) source_id: VolumeId,
+    /// `None`: a volume of another service.
+    pub(crate) source_id: Option<VolumeId>,
     /// The destination.
     pub volume: VolumeName,
     pub source: VolumeName,
+    /// The service of the source, if it is another one.
+    pub peer: Option<PeerName>,
     /// `None`: only on request.
     pub schedule: Option<ReplicationSchedule>,
     pub(crate) phase: Phase,
@@ -56,6 +59,8 @@ pub(crate) enum Phase {
 /// The state in the words of Google Cloud NetApp Volumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MirrorState {
+    /// The source is a volume of a peer, which has not let this service replicate it yet.
+    PendingPeering,
     /// The first transfer has not begun.
     Preparing,
     BaselineTransferring,
@@ -82,6 +87,8 @@ pub struct NewReplication {
     /// The destination: it has no files yet.
     pub volume: VolumeName,
     pub source: VolumeName,
+    /// The service of the source, if it is another one.
+    pub peer: Option<PeerName>,
     pub schedule: Option<ReplicationSchedule>,
 }
 
@@ -114,6 +121,7 @@ impl MirrorState {
 
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::PendingPeering => "PENDING_PEERING",
             Self::Preparing => "PREPARING",
             Self::BaselineTransferring => "BASELINE_TRANSFERRING",
             Self::Mirrored => "MIRRORED",
@@ -126,7 +134,7 @@ impl MirrorState {
     /// The mirror state in the words of Azure NetApp Files.
     pub fn anf_mirror_state(self) -> &'static str {
         match self {
-            Self::Preparing | Self::BaselineTransferring => "Uninitialized",
+            Self::PendingPeering | Self::Preparing | Self::BaselineTransferring => "Uninitialized",
             Self::Mirrored | Self::Transferring => "Mirrored",
             Self::Stopped | Self::Aborted => "Broken",
         }
@@ -136,7 +144,7 @@ impl MirrorState {
     pub fn anf_relationship_status(self) -> &'static str {
         match self {
             Self::BaselineTransferring | Self::Transferring => "Transferring",
-            Self::Preparing | Self::Mirrored | Self::Stopped | Self::Aborted => "Idle",
+            Self::PendingPeering | Self::Preparing | Self::Mirrored | Self::Stopped | Self::Aborted => "Idle",
         }
     }
 
@@ -162,10 +170,18 @@ impl ReplicationSchedule {
 }
 
 impl Replication {
-    /// The prefix of the names of its points.
-    pub(crate) fn prefix(&self) -> String {
-        format!("replication.{:016x}.", self.relation)
+    /// The source for people.
+    pub(crate) fn source_text(&self) -> String {
+        match &self.peer {
+            Some(peer) => format!("{} of {peer}", self.source),
+            None => self.source.to_string(),
+        }
     }
+}
+
+/// The prefix of the names of a replication's points.
+pub(crate) fn prefix(relation: u64) -> String {
+    format!("replication.{relation:016x}.")
 }
 
 /// Refusals that concern replications.
@@ -187,6 +203,14 @@ pub enum ReplicationError {
     Failed { reason: String },
     /// The destination has files.
     NotEmpty { volume: String },
+    /// The source is a volume of another service, where the change has to be made.
+    Elsewhere { volume: String, peer: String },
+    /// Replications or authorizations use the peer.
+    PeerInUse { peer: String, by: String },
+    /// Another peer has the key, or this service itself.
+    KeyInUse { by: String },
+    /// The peer may not replicate the volume.
+    NotAuthorized { volume: String, peer: String },
 }
 
 impl ReplicationError {
@@ -231,6 +255,18 @@ impl fmt::Display for ReplicationError {
             Self::Failed { reason } => write!(f, "the replication failed: {reason}"),
             Self::NotEmpty { volume } => {
                 write!(f, "the volume {volume} has files; allowed: a destination without any")
+            }
+            Self::Elsewhere { volume, peer } => write!(
+                f,
+                "the source of {volume} is a volume of the service {peer}: authorize {peer} for {volume} here, and create \
+                 the replication in the other direction there"
+            ),
+            Self::PeerInUse { peer, by } => write!(f, "the peer {peer} is used by {by}: delete that first"),
+            Self::KeyInUse { by } => {
+                write!(f, "the key is that of {by}; allowed: the key of another service")
+            }
+            Self::NotAuthorized { volume, peer } => {
+                write!(f, "the peer {peer} may not replicate the volume {volume}")
             }
         }
     }

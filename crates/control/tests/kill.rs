@@ -210,6 +210,7 @@ fn open(dir: &Path) -> (Service, Dirs) {
         mounts: Arc::new(Nobody),
         listeners: Arc::new(Nobody),
         resolver: Arc::new(Nobody),
+        dialer: Arc::new(control::TlsDialer),
         host: "files".to_owned(),
         clock: Box::new(move || u64::try_from(now() / 1_000_000).unwrap()),
         // No secret, but never the same twice.

@@ -27,6 +27,9 @@ pub(crate) struct Announcement {
     /// SMB, if it is served.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) smb: Option<SocketAddr>,
+    /// The listener for peers, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) replication: Option<SocketAddr>,
 }
 
 impl fmt::Display for Announcement {
@@ -97,6 +100,7 @@ mod tests {
             nfs: "[::1]:2050".parse().unwrap(),
             has_socket: true,
             smb: None,
+            replication: None,
         };
         announcement.write(dir.path()).unwrap();
         assert_eq!(Announcement::read(dir.path()).unwrap(), Some(announcement));

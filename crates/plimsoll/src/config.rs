@@ -31,6 +31,8 @@ pub(crate) struct Config {
     pub(crate) nfs: NfsConfig,
     /// SMB.
     pub(crate) smb: SmbConfig,
+    /// Replications to other services.
+    pub(crate) replication: ReplicationConfig,
     /// The API, over which everything is managed.
     pub(crate) api: ApiConfig,
 }
@@ -114,6 +116,17 @@ impl SmbConfig {
     }
 }
 
+/// `[replication]`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct ReplicationConfig {
+    /// Address and port for peers that replicate volumes of this service; without the key it does not listen for them.
+    #[serde(deserialize_with = "crate::listen_address::deserialize_some")]
+    #[cfg_attr(test, schemars(with = "String"))]
+    pub(crate) listen: Option<SocketAddr>,
+}
+
 /// `[api]`
 #[derive(Clone, Debug, Deserialize)]
 #[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
@@ -142,6 +155,7 @@ impl Default for Config {
             snapshots: SnapshotMode::default(),
             nfs: NfsConfig::default(),
             smb: SmbConfig::default(),
+            replication: ReplicationConfig::default(),
             api: ApiConfig::default(),
         }
     }

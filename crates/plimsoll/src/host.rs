@@ -9,7 +9,7 @@ use crate::plane::{Connections, MountedVolumes, Served};
 use crate::smb_frontend::{Serving, SmbFrontend};
 use crate::{background_tasks, state};
 use anyhow::Context;
-use control::{Dependencies, Protocols, Resolver, Service};
+use control::{Dependencies, Protocols, Resolver, Service, TlsDialer};
 use posix::{Options, ResourceBudget, Volumes};
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -37,7 +37,7 @@ pub(crate) struct Host {
 /// After this the hosts that rules name are looked up again.
 const REFRESH: Duration = Duration::from_secs(60);
 
-/// After this, policies look again for snapshots that are due.
+/// After this, policies and replications look again for what is due.
 const POLICIES: Duration = Duration::from_secs(5);
 
 /// The system's own look-up of hosts.
@@ -77,6 +77,7 @@ impl Host {
             mounts: Arc::clone(&mounted) as _,
             listeners: Arc::clone(&endpoints) as _,
             resolver: Arc::new(SystemResolver),
+            dialer: Arc::new(TlsDialer),
             host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
             clock: Box::new(now_ms),
             entropy: Box::new(state::must_random),
@@ -165,13 +166,20 @@ impl Host {
             }
         };
         let policies = Task::new("policies", POLICIES, run_policies);
+        let control = Arc::clone(&self.control);
+        let run_replications = move || {
+            if let Err(error) = control.run_replications() {
+                tracing::warn!(%error, "cannot start the transfers of replications");
+            }
+        };
+        let replications = Task::new("replications", POLICIES, run_replications);
         let [tick, look_up] = [Task::new("tick", TICK, tick), Task::new("look-ups", REFRESH, look_up)];
         let volume_tasks = background_tasks::tasks(
             &self.frontend.shared_namespace(),
             Some(&self.frontend),
             self.smb.as_ref(),
         );
-        [tick, look_up, policies, self.endpoints.task()].into_iter().chain(volume_tasks)
+        [tick, look_up, policies, replications, self.endpoints.task()].into_iter().chain(volume_tasks)
     }
 
     /// Says what an operator should know.

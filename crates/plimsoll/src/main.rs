@@ -38,6 +38,7 @@ mod plane;
 mod ports;
 #[cfg(test)]
 mod reference;
+mod replication_listener;
 mod serve;
 mod setup;
 mod shell;

@@ -7,11 +7,13 @@ use crate::host::Host;
 use crate::local_socket;
 use crate::nfs_frontend::run_until_told;
 use crate::number::whole;
+use crate::replication_listener;
 use crate::signals::ignore_reloads;
 use crate::smb_frontend::Switch;
 use crate::tls::TlsSettings;
 use anyhow::{Context, anyhow};
 use clap::Args;
+use replicate::link::Listener;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -50,6 +52,9 @@ pub(crate) struct ServeArgs {
     /// Port for remote quotas, UDP and TCP, such as 4049: "quota" on NFS clients shows limits and usage; 0 for none [default: that of the configuration; else none]
     #[arg(long, value_name = "PORT", hide_short_help = true, value_parser = whole::<u16>(0..=u16::MAX))]
     rquota_port: Option<u16>,
+    /// Address and port for peers that replicate volumes of this service ("plimsoll peer"), such as 0.0.0.0:2052 [default: that of the configuration; else it does not listen for them]
+    #[arg(long, value_name = "ADDRESS:PORT", hide_short_help = true, value_parser = crate::listen_address::parse)]
+    replication_listen: Option<SocketAddr>,
     /// Address and port for the API, over which everything is managed [default: that of the configuration, or 127.0.0.1:2050]
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = crate::listen_address::parse)]
     api: Option<SocketAddr>,
@@ -77,6 +82,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     config.smb.listen = args.smb_listen.or(config.smb.listen);
     config.smb.anonymous |= args.smb_anonymous;
     config.smb.multichannel = args.smb_multichannel.map_or(config.smb.multichannel, |set| set == Switch::On);
+    config.replication.listen = args.replication_listen.or(config.replication.listen);
     config.api.listen = args.api.unwrap_or(config.api.listen);
     if config.smb.listen.is_none() && (args.smb_anonymous || args.smb_multichannel.is_some()) {
         return Err(usage(
@@ -85,13 +91,25 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     }
     let settings = config.check()?;
     let host = Host::start(&config.data, &config.nfs.listen(), &config.smb, config.snapshots)?;
-    let served = serve(&host, &config, &settings);
+    let listen = config.replication.listen;
+    let peers = listen.map(|listen| replication_listener::start(&host.control, listen)).transpose();
+    let served = peers.and_then(|peers| {
+        let served = serve(&host, &config, &settings, peers.as_ref().map(Listener::local_addr));
+        // Peers end before the jobs and the storage.
+        drop(peers);
+        served
+    });
     host.stop();
     served.map(|()| ExitCode::SUCCESS)
 }
 
 /// Serves the API beside NFS and SMB until told to stop.
-fn serve(host: &Host, config: &Config, settings: &api::Settings) -> anyhow::Result<()> {
+fn serve(
+    host: &Host,
+    config: &Config,
+    settings: &api::Settings,
+    replication: Option<SocketAddr>,
+) -> anyhow::Result<()> {
     let lent = host.lend_room();
     let made =
         api::bootstrap(&host.control, &config.data).context("cannot make the first token of the API")?;
@@ -107,6 +125,7 @@ fn serve(host: &Host, config: &Config, settings: &api::Settings) -> anyhow::Resu
         nfs: host.frontend.address(),
         has_socket,
         smb: host.smb_address(),
+        replication,
     };
     if let Err(error) = announcement.write(&config.data) {
         tracing::warn!("commands need --url {}: {error:#}", announcement.api);
@@ -129,6 +148,7 @@ fn announce(data: &Path, at: &Announcement, new_token: Option<&Path>) {
     println!("Data  {}", data.display());
     println!("NFS   {}", at.nfs);
     at.smb.iter().for_each(|smb| println!("SMB   {smb}"));
+    at.replication.iter().for_each(|peers| println!("Peers {peers}"));
     println!("API   {}", at.api);
     let token = data.join(api_client::ADMIN_TOKEN_FILE);
     match (new_token, token.exists()) {

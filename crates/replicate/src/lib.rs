@@ -6,8 +6,8 @@
 //!
 //! Time, randomness and waiting are arguments. Storage is reached through `vfs::Backend` only.
 //!
-//! Layers, top down: `replication`, `backup`, `restore`, `compare`, `verify`, `sweep`, `tree`, `walk`, `inodes`,
-//! `vault`, `sorter`, `store`, `job`, `error`, `format`.
+//! Layers, top down: `link`, `replication`, `backup`, `restore`, `compare`, `verify`, `sweep`, `tree`, `walk`, `inodes`,
+//! `vault`, `sorter`, `store`, `job`, `error`, `format`, `limits`.
 
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
@@ -18,6 +18,8 @@ mod error;
 mod format;
 mod inodes;
 mod job;
+pub mod limits;
+pub mod link;
 pub mod replication;
 mod restore;
 mod sorter;

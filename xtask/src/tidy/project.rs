@@ -57,6 +57,7 @@ pub(super) const EDGES: [Row<'_>; 25] = [
             "nfs",
             "nfs-wire",
             "posix",
+            "replicate",
             "report",
             "smb",
             "stable",

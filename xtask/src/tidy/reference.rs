@@ -8,12 +8,13 @@ use super::file::File;
 const BOUNDS: &str = "docs/reference/bounds.md";
 const MESSAGES: &str = "docs/reference/messages.md";
 /// Files with bounds, and a heading for each.
-const LIMITS: [(&str, &str); 6] = [
+const LIMITS: [(&str, &str); 7] = [
     ("crates/transport/src/limits.rs", "Connections"),
     ("crates/nfs/src/limits.rs", "NFS"),
     ("crates/smb/src/limits.rs", "SMB"),
     ("crates/identity/src/limits.rs", "Logins"),
     ("crates/http-server/src/limits.rs", "API"),
+    ("crates/replicate/src/limits.rs", "Replications of peers"),
     ("crates/bench/src/agent/limits.rs", "Agents of the benchmark"),
 ];
 const LEVELS: [&str; 3] = ["error", "warn", "info"];

@@ -2,8 +2,10 @@
 
 mod backups;
 mod certificate;
+mod peers;
 mod policies;
 mod quotas;
+mod replications;
 mod snapshots;
 mod socket;
 mod transport;

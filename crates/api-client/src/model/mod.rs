@@ -11,10 +11,12 @@ mod limits;
 mod nfs;
 mod operation;
 mod page;
+mod peer;
 mod policy;
 mod pool;
 mod problem;
 mod quota;
+mod replication;
 mod rule;
 mod settings;
 mod share;
@@ -39,12 +41,14 @@ pub use limits::{Ceilings, Limits, Origin};
 pub use nfs::{MountTarget, MountTargets, Nfs, V3Locks};
 pub use operation::{Operation, Progress};
 pub use page::{Page, PageQuery};
+pub use peer::{Authorization, Authorizations, NewAuthorization, NewPeer, Peer, PeerPatch, ServiceKey};
 pub use policy::{
     DailySchedule, HourlySchedule, MonthlySchedule, NewPolicy, Policy, PolicyPatch, WeekDay, WeeklySchedule,
 };
 pub use pool::{LabelsPatch, NewPool, Pool, PoolPatch};
 pub use problem::{Problem, VersionMismatch};
 pub use quota::{OwnerKind, QuotaCheck, QuotaDrift, QuotaLimits, QuotaReport, QuotaRule, QuotaUse, Quotas};
+pub use replication::{NewReplication, Replication, ReplicationPatch, ReplicationSchedule, ReplicationState};
 pub use rule::{Access, Protection, Rule, Rules, Squash};
 pub use settings::{Declared, Merge, PoolSettings, Shaping, VolumeSettings};
 pub use share::SmbSettings;

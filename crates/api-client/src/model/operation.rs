@@ -13,7 +13,8 @@ pub struct Operation {
     pub actor: String,
     /// `create`, `update`, `delete`, `restore` or `verify`.
     pub verb: String,
-    /// The kind of object: `pool`, `volume`, `snapshot`, `policy`, `quota`, `vault`, `backup`, `user`, `group`, `token`.
+    /// The kind of object: `pool`, `volume`, `snapshot`, `policy`, `quota`, `vault`, `backup`, `replication`, `peer`, `user`,
+    /// `group`, `token`.
     pub kind: String,
     /// The object's name; for a snapshot, its volume's, a slash and its own; for a backup, its vault's, a slash and its own.
     pub name: String,

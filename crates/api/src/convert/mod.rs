@@ -5,9 +5,11 @@
 mod backup;
 mod bounds;
 mod operation;
+mod peer;
 mod policy;
 mod pool;
 mod quota;
+mod replication;
 mod rule;
 mod settings;
 mod share;

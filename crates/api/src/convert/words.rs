@@ -2,8 +2,8 @@
 
 use super::{ToBody, ToValue};
 use api_client::model::{
-    Access, BackupState, Durability, Protection, Protocol, Role, SecurityStyle, SnapshotDirectory,
-    SnapshotKind, SnapshotState, Squash, State, WeekDay,
+    Access, BackupState, Durability, Protection, Protocol, ReplicationSchedule, ReplicationState, Role,
+    SecurityStyle, SnapshotDirectory, SnapshotKind, SnapshotState, Squash, State, WeekDay,
 };
 
 macro_rules! mirrors {
@@ -42,6 +42,8 @@ mirrors! {
     SnapshotState for control::SnapshotState { Creating, Ready, Deleting, Error }
     State for control::State { Creating, Ready, Updating, Deleting, Reverting }
     WeekDay for control::WeekDay { Monday, Tuesday, Wednesday, Thursday, Friday, Saturday, Sunday }
+    ReplicationSchedule for control::ReplicationSchedule { Every10Minutes, Hourly, Daily }
+    ReplicationState for control::MirrorState { PendingPeering, Preparing, BaselineTransferring, Mirrored, Transferring, Stopped, Aborted }
     Role for control::Role { Read, Operate, Admin }
 }
 

@@ -73,6 +73,17 @@ families! {
         "Files and directories in a volume.";
     VOLUME_INFO: gauge "plimsoll_volume_info" [volume pool state] "1"
         "The pool and the state of a volume; always 1.";
+    REPLICATION_INFO: gauge "plimsoll_replication_info" [volume source peer state] "1"
+        "The source, its service (empty: this one) and the state of the replication to a volume; always 1.";
+    REPLICATION_HEALTHY: gauge "plimsoll_replication_healthy" [volume] "0 or 1"
+        "Whether no scheduled transfer has failed or was missed since the last success.";
+    REPLICATION_LAG: gauge "plimsoll_replication_lag_seconds" [volume] "seconds"
+        "Age of the last point of a destination; no series before the first.";
+    REPLICATION_LAST_TIME: gauge "plimsoll_replication_last_transfer_seconds" [volume] "seconds"
+        "Duration of the last transfer.";
+    REPLICATION_LAST_BYTES: gauge "plimsoll_replication_last_transfer_bytes" [volume] "bytes"
+        "Bytes of the last transfer.";
+    REPLICATION_BYTES: counter "plimsoll_replication_bytes_total" [volume] "bytes" "Bytes of all transfers.";
     POOL_CAPACITY: gauge "plimsoll_pool_capacity_bytes" [pool] "bytes" "Size of a pool.";
     POOL_ALLOCATED: gauge "plimsoll_pool_allocated_bytes" [pool] "bytes" "Total size of a pool's volumes.";
     POOL_USED: gauge "plimsoll_pool_used_bytes" [pool] "bytes" "Used bytes of a pool's volumes.";

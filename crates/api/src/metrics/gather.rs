@@ -5,7 +5,7 @@ use super::family::{Document, Family, Seconds};
 use crate::core::Core;
 use crate::plane::{Nfs4State, RECENT_USE, VolumeConnections};
 use crate::process::Process;
-use control::{PAGE_MAX, Page, Pool, Result, Volume};
+use control::{PAGE_MAX, Page, Pool, Replication, ReplicationStatus, Result, Volume};
 use envelope::Protocol;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -49,6 +49,7 @@ pub(crate) fn gather(core: &Core) -> Result<String> {
     throttling(&mut document, &volumes);
     limits(&mut document, &volumes);
     capacity(&mut document, &volumes);
+    replications(&mut document, core)?;
     pooled(&mut document, &pools, &volumes)?;
     super::backups::backups(&mut document, core)?;
     plane(&mut document, core);
@@ -251,6 +252,38 @@ fn capacity(document: &mut Document, volumes: &[VolumeFigures]) {
         ];
         info.sample(&labels, 1);
     }
+}
+
+fn replications(document: &mut Document, core: &Core) -> Result<()> {
+    let all = all(|after| core.service.replications(after, PAGE_MAX))?;
+    let status = |one: Replication| Ok((core.service.replication_status(&one)?, one));
+    let all = all.into_iter().map(status).collect::<Result<Vec<_>>>()?;
+    let mut info = document.family(families::REPLICATION_INFO);
+    for (status, one) in &all {
+        let labels = [
+            ("volume", one.volume.as_str()),
+            ("source", one.source.as_str()),
+            ("peer", one.peer.as_ref().map_or("", |peer| peer.as_str())),
+            ("state", status.state.as_str()),
+        ];
+        info.sample(&labels, 1);
+    }
+    type Value = fn(&ReplicationStatus, &Replication) -> Option<u64>;
+    let values: [(_, Value); 5] = [
+        (families::REPLICATION_HEALTHY, |_, one| Some(one.is_healthy.into())),
+        (families::REPLICATION_LAG, |status, _| status.lag_ms.map(|lag| lag / 1000)),
+        (families::REPLICATION_LAST_TIME, |_, one| Some(one.last_transfer?.duration_ms.div_ceil(1000))),
+        (families::REPLICATION_LAST_BYTES, |_, one| Some(one.last_transfer?.bytes)),
+        (families::REPLICATION_BYTES, |_, one| Some(one.total_bytes)),
+    ];
+    for (family, value) in values {
+        let mut family = document.family(family);
+        for (status, one) in &all {
+            let labels = [("volume", one.volume.as_str())];
+            value(status, one).into_iter().for_each(|value| family.sample(&labels, value));
+        }
+    }
+    Ok(())
 }
 
 fn pooled(document: &mut Document, pools: &[Pool], volumes: &[VolumeFigures]) -> Result<()> {

@@ -27,6 +27,13 @@ pub(super) fn request(operation: &str) -> Option<Value> {
             "weekly": { "keep": 4, "days": ["saturday"], "hour": 2 },
         }),
         "changePolicy" => json!({ "daily": { "keep": 14, "hour": 1 }, "weekly": null }),
+        "createReplication" => json!({ "volume": "tools-copy", "source": "tools", "schedule": "hourly" }),
+        "createPeer" => {
+            json!({ "name": "site-b", "key": "5a".repeat(32), "address": "site-b.example.org:2052" })
+        }
+        "changePeer" => json!({ "address": "10.2.0.7:2052" }),
+        "createAuthorization" => json!({ "volume": "tools", "peer": "site-b" }),
+        "changeReplication" => json!({ "schedule": "10minutely" }),
         "createSnapshot" => json!({ "name": "before-upgrade", "description": "Version 4 is next." }),
         "changeSnapshot" => json!({ "locked_until": "2099-01-31T00:00:00Z" }),
         "cloneVolume" => json!({ "name": "tools-test" }),

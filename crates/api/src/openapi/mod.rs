@@ -25,13 +25,14 @@ const ABOUT: &str = "Pools, volumes, export rules and users of a Plimsoll servic
     need a token, except those for the state of the process.";
 
 /// The families of operations.
-const TAGS: [(&str, &str); 15] = [
+const TAGS: [(&str, &str); 16] = [
     ("pools", "Capacity at a service level, shared by volumes."),
     ("volumes", "Directories that clients mount."),
     ("snapshots", "Read-only states of a volume."),
     ("policies", "Schedules of snapshots or of backups, for any number of volumes."),
     ("vaults", "Places of backups, in a directory or in a bucket of an S3-compatible store."),
     ("backups", "States of volumes in a vault, and their restores."),
+    ("replications", "Volumes that follow other volumes, point after point, and the services of these."),
     ("rules", "Access of clients to a volume."),
     ("quotas", "Limits of users and groups on a volume."),
     ("users", "Users that log in with a password, over SMB."),

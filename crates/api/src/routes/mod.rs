@@ -7,10 +7,12 @@ mod group;
 mod level;
 mod operation;
 mod paging;
+mod peer;
 mod policy;
 mod pool;
 mod process;
 mod quota;
+mod replication;
 mod rule;
 mod snapshot;
 mod token;
@@ -30,6 +32,8 @@ pub(crate) fn all() -> Vec<Endpoint> {
         policy::endpoints(),
         vault::endpoints(),
         backup::endpoints(),
+        replication::endpoints(),
+        peer::endpoints(),
         rule::endpoints(),
         quota::endpoints(),
         user::endpoints(),

@@ -61,6 +61,11 @@ fn replies_leave_out_what_is_not_there() {
     client.create_volume(&ChangeOptions::none(), &NewVolume::new("v1", "p1", 1 << 40)).unwrap();
     let snapshot = NewSnapshot { name: Some("s1".to_owned()), ..NewSnapshot::default() };
     client.create_snapshot("v1", &snapshot).unwrap();
+    client.create_volume(&ChangeOptions::none(), &NewVolume::new("v2", "p1", 1 << 40)).unwrap();
+    let replication = serde_json::from_str(r#"{"volume":"v2","source":"v1"}"#).unwrap();
+    client.create_replication(&replication).unwrap();
+    let peer = serde_json::from_str(&format!(r#"{{"name":"v1","key":"{}"}}"#, "5a".repeat(32))).unwrap();
+    client.create_peer(&peer).unwrap();
     let policy = serde_json::from_str(r#"{"name":"v1","daily":{"keep":1}}"#).unwrap();
     client.create_policy(&policy).unwrap();
     client.create_user(&NewUser::new("v1", 1000)).unwrap();
@@ -81,7 +86,11 @@ fn replies_leave_out_what_is_not_there() {
         if !is_json || path == "/openapi.json" {
             continue;
         }
-        let name = if path.starts_with("/v1/pools") { "p1" } else { "v1" };
+        let name = match path {
+            path if path.starts_with("/v1/pools") => "p1",
+            path if path.starts_with("/v1/replications") => "v2",
+            _ => "v1",
+        };
         let path = path
             .replace("{name}", name)
             .replace("{snapshot}", "s1")

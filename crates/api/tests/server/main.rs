@@ -8,6 +8,7 @@ mod messages;
 mod metrics;
 mod quotas;
 mod raw;
+mod replications;
 mod rig;
 mod security;
 mod snapshots;

@@ -131,6 +131,7 @@ pub fn service(dir: &Path, namespace: &SharedNamespace, plane: &Arc<FakePlane>) 
         mounts: Arc::new(Clients(Arc::clone(plane))),
         listeners: Arc::clone(plane) as _,
         resolver: Arc::new(EmptyResolver),
+        dialer: Arc::new(control::TlsDialer),
         host: "files".to_owned(),
         clock: Box::new(|| {
             let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();

@@ -51,6 +51,7 @@ use crate::meters::Meters;
 use crate::name::{PoolName, VolumeName};
 use crate::object_locks::{Locked, Mode, Object, ObjectLocks, Objects};
 use crate::operation::{ChangeContext, Operation, OperationId, UNCHANGED, Verb};
+use crate::peer::{Dialer, PublicKey, Serving};
 use crate::pool::Pool;
 use crate::pool_totals::PoolTotals;
 use crate::protocol::Protocols;
@@ -70,7 +71,7 @@ use std::sync::{Arc, MutexGuard};
 use std::thread::JoinHandle;
 use vfs::claims::Grace;
 use vfs::qos::Pacer;
-use vfs::sync::Mutex;
+use vfs::sync::{Mutex, RwLock};
 use vfs::{
     Counting, Export, Namespace, PointBackend, Protection, Provisioner, SharedNamespace, SnapshotDirectory,
     VolumeId,
@@ -101,6 +102,8 @@ pub struct Dependencies {
     pub mounts: Arc<dyn VolumeClients>,
     pub listeners: Arc<dyn Listeners>,
     pub resolver: Arc<dyn Resolver>,
+    /// Connects to other services, for replications.
+    pub dialer: Arc<dyn Dialer>,
     pub host: String,
     /// The time of records.
     pub clock: Clock,
@@ -126,6 +129,10 @@ pub struct Service {
     accounts: SharedAccounts,
     /// The destinations of replications, as clients see them.
     replicas: Mutex<HashMap<VolumeId, Arc<PointBackend>>>,
+    /// The keys of peers, for handshakes.
+    peer_keys: RwLock<HashSet<PublicKey>>,
+    /// The connections of peers.
+    serving: Mutex<Vec<Serving>>,
 }
 
 /// The part of the state that is not in the store.
@@ -219,7 +226,10 @@ impl Service {
             store: Mutex::new(store),
             accounts,
             replicas: Mutex::default(),
+            peer_keys: RwLock::default(),
+            serving: Mutex::default(),
         };
+        service.load_peer_keys()?;
         service.reconcile()?;
         Ok(service)
     }

@@ -41,7 +41,7 @@ impl Service {
         check_version(context, Kind::Snapshot, &target.full_name(), target.version)?;
         check_ready(&target)?;
         self.served_for_snapshots(&volume)?;
-        self.check_writable_volume(&volume, "be reverted")?;
+        self.check_writable_volume(&volume, "go back to a snapshot")?;
         self.check_newer(&target)?;
         self.check_no_job((Kind::Volume, name.as_str()), |spec| {
             spec.volume() == Some(volume.id) || spec.pinned().is_some_and(|(pinned, _)| pinned == volume.id)

@@ -10,6 +10,7 @@ pub(crate) mod group;
 pub(crate) mod label;
 pub(crate) mod lock_clock;
 pub(crate) mod operation;
+pub(crate) mod peer;
 pub(crate) mod policy;
 pub(crate) mod pool;
 pub(crate) mod replication;

@@ -2,22 +2,25 @@
 
 use super::volume::row_of;
 use super::{unreadable, word};
-use crate::name::VolumeName;
+use crate::name::{PeerName, VolumeName};
 use crate::replication::{Phase, Replication, ReplicationSchedule, Transfer};
 use rusqlite::{Connection, OptionalExtension, Result, Row, named_params, params};
 use vfs::VolumeId;
 
-const SELECT: &str = "SELECT replication.*, volume.name AS volume_name, origin.name AS source_name FROM replication
-     JOIN volume ON volume.id = replication.volume JOIN volume AS origin ON origin.id = replication.source WHERE";
+const SELECT: &str =
+    "SELECT replication.*, volume.name AS volume_name, coalesce(origin.name, remote) AS source_name FROM replication
+     JOIN volume ON volume.id = replication.volume LEFT JOIN volume AS origin ON origin.id = replication.source WHERE";
 
 pub(crate) fn insert(connection: &Connection, replication: &Replication) -> Result<()> {
     connection.execute(
-        "INSERT INTO replication (volume, source, relation, phase, next_point, due_ms, healthy, last_error, version,
+        "INSERT INTO replication (volume, source, peer, remote, relation, phase, next_point, due_ms, healthy, last_error, version,
              created_ms, changed_ms)
-         VALUES (?1, ?2, ?3, 'active', 1, 0, 1, '', 0, ?4, 0)",
+         VALUES (?1, ?2, ?3, ?4, ?5, 'active', 1, 0, 1, '', 0, ?6, 0)",
         params![
             row_of(replication.volume_id),
-            row_of(replication.source_id),
+            replication.source_id.map(row_of),
+            replication.peer.as_ref().map(PeerName::as_str),
+            remote(replication),
             replication.relation.cast_signed(),
             replication.created_ms
         ],
@@ -30,14 +33,15 @@ pub(crate) fn update(connection: &Connection, replication: &Replication) -> Resu
     let last = replication.last_transfer;
     let last_or = |of: fn(Transfer) -> u64| last.map_or(0, of);
     connection.execute(
-        "UPDATE replication SET volume = :volume, source = :source, schedule = :schedule, phase = :phase,
+        "UPDATE replication SET volume = :volume, source = :source, peer = :peer, remote = :remote, schedule = :schedule, phase = :phase,
              next_point = :next, due_ms = :due, healthy = :healthy, last_error = :error, last_ended_ms = :ended,
              last_duration_ms = :duration, last_bytes = :bytes, last_point_ms = :point, total_bytes = :total,
              version = :version, changed_ms = :changed
          WHERE relation = :relation",
         named_params! {
             ":relation": replication.relation.cast_signed(), ":volume": row_of(replication.volume_id),
-            ":source": row_of(replication.source_id),
+            ":source": replication.source_id.map(row_of),
+            ":peer": replication.peer.as_ref().map(PeerName::as_str), ":remote": remote(replication),
             ":schedule": replication.schedule.map(ReplicationSchedule::as_str),
             ":phase": replication.phase.as_str(), ":next": replication.next_point, ":due": replication.due_ms,
             ":healthy": replication.is_healthy, ":error": replication.last_error,
@@ -47,6 +51,11 @@ pub(crate) fn update(connection: &Connection, replication: &Replication) -> Resu
         },
     )?;
     Ok(())
+}
+
+/// The volume of another service.
+fn remote(replication: &Replication) -> Option<&str> {
+    replication.peer.as_ref().map(|_| replication.source.as_str())
 }
 
 /// Takes the number of the next point.
@@ -99,7 +108,8 @@ fn read(row: &Row<'_>) -> Result<Replication> {
     Ok(Replication {
         relation: row.get::<_, i64>("relation")?.cast_unsigned(),
         volume_id: VolumeId(row.get::<_, i64>("volume")?.cast_unsigned()),
-        source_id: VolumeId(row.get::<_, i64>("source")?.cast_unsigned()),
+        source_id: row.get::<_, Option<i64>>("source")?.map(|id| VolumeId(id.cast_unsigned())),
+        peer: row.get::<_, Option<String>>("peer")?.map(PeerName::stored),
         volume: VolumeName::stored(row.get("volume_name")?),
         source: VolumeName::stored(row.get("source_name")?),
         schedule,

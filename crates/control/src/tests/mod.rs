@@ -9,6 +9,8 @@ mod crash;
 mod endpoints;
 mod groups;
 mod growth;
+mod network;
+mod peers;
 mod policies;
 mod pool;
 mod quotas;

@@ -88,7 +88,7 @@ pub(super) fn put(rig: &Rig, service: &Service, of: &str, file: &str, len: usize
 }
 
 pub(super) fn new(schedule: Option<ReplicationSchedule>) -> NewReplication {
-    NewReplication { volume: volume("copy"), source: volume("v"), schedule }
+    NewReplication { volume: volume("copy"), source: volume("v"), peer: None, schedule }
 }
 
 /// A service with the volume `v`, which has a file, and `copy`, which has none.
@@ -278,7 +278,8 @@ fn points_and_volumes_of_a_replication_are_pinned_with_a_reason() {
     service.delete_snapshot(&context(), &volume("v"), &snapshot("own")).unwrap();
     // A chain would replicate a transfer that has not ended.
     service.create_volume(&context(), &new_volume("third", "p", 1024)).unwrap();
-    let chain = NewReplication { volume: volume("third"), source: volume("copy"), schedule: None };
+    let chain =
+        NewReplication { volume: volume("third"), source: volume("copy"), peer: None, schedule: None };
     let error = refusal(service.create_replication(&context(), &chain));
     assert!(matches!(error, ReplicationError::Member { .. }), "{error}");
 }
@@ -292,7 +293,7 @@ fn destination_with_files_snapshots_or_itself_is_refused() {
     assert!(matches!(error, ReplicationError::NotEmpty { .. }), "{error}");
     assert!(is_writable(&rig, &service, "copy"));
     assert_eq!(seen(&rig, &service, "copy"), Some(live(&rig, &service, "copy")));
-    let itself = NewReplication { volume: volume("v"), source: volume("v"), schedule: None };
+    let itself = NewReplication { volume: volume("v"), source: volume("v"), peer: None, schedule: None };
     assert!(matches!(service.create_replication(&context(), &itself), Err(Error::Invalid { .. })));
     let nothing = NewReplication { source: volume("none"), ..new(None) };
     assert!(matches!(service.create_replication(&context(), &nothing), Err(Error::NotFound { .. })));

@@ -1,5 +1,6 @@
 //! A service whose whole environment the test controls.
 
+use super::network::FakeNetwork;
 use crate::store::Store;
 use crate::{
     Actor, ChangeContext, Dependencies, Difference, Listeners, NewPool, NewSnapshot, NewVolume, PoolName,
@@ -43,6 +44,7 @@ pub(super) struct Rig {
     pub(super) deletion_steps: Arc<AtomicU64>,
     /// The volumes in the order of opening.
     pub(super) opened: Arc<Mutex<Vec<VolumeId>>>,
+    pub(super) network: Arc<FakeNetwork>,
     drawn: Arc<AtomicU64>,
     served: Protocols,
     protection: vfs::Protection,
@@ -381,6 +383,7 @@ impl Rig {
             lacks_snapshots: Arc::default(),
             deletion_steps: Arc::new(AtomicU64::new(1)),
             opened: Arc::default(),
+            network: Arc::default(),
             drawn: Arc::default(),
             served: Protocols::NFS,
             protection: vfs::Protection::Verified,
@@ -419,6 +422,7 @@ impl Rig {
             mounts: Arc::new(FakeClients(Arc::clone(&self.clients))),
             listeners: Arc::clone(&self.heard) as _,
             resolver: Arc::clone(&self.names) as _,
+            dialer: Arc::clone(&self.network) as _,
             host: "files-1.example.org".to_owned(),
             clock: Box::new(move || now_ms.fetch_add(1, Ordering::SeqCst)),
             // The first number has the highest bit, which the store's integers keep for the sign.
@@ -434,6 +438,11 @@ impl Rig {
         let fuse = Arc::clone(&self.fuse);
         store.set_hook(Box::new(move || fuse.store()));
         Service::with_store(dependencies, store)
+    }
+
+    /// Random numbers that no other rig has.
+    pub(super) fn draw_from(&self, first: u64) {
+        self.drawn.store(first, Ordering::SeqCst);
     }
 
     pub(super) fn open(&self) -> Service {

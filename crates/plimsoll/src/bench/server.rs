@@ -248,7 +248,8 @@ mod tests {
             api::bootstrap(&host.control, dir.path()).unwrap();
             let api = api::start(host.api_dependencies(), &api::Settings::new(any), None).unwrap();
             let url = format!("http://{}", api.local_addr());
-            Announcement { api: url, nfs: host.frontend.address(), has_socket: false, smb: None }
+            let nfs = host.frontend.address();
+            Announcement { api: url, nfs, has_socket: false, smb: None, replication: None }
                 .write(dir.path())
                 .unwrap();
             let running = Self { dir, host, api };

@@ -1,6 +1,7 @@
 //! The commands that manage a running service, one file for each family.
 
 mod access;
+mod authorization;
 mod back;
 mod backup;
 mod client;
@@ -14,9 +15,11 @@ pub(crate) mod limits;
 pub(crate) mod names;
 mod operation;
 mod password;
+mod peer;
 mod policy;
 mod pool;
 mod quota;
+mod replication;
 mod schedule;
 mod settings;
 pub(crate) mod share_modes;
@@ -54,6 +57,10 @@ pub(crate) enum Command {
     Vault(vault::VaultArgs),
     /// Back up volumes, and restore volumes and files.
     Backup(backup::BackupArgs),
+    /// Manage replications: volumes that follow other volumes.
+    Replication(replication::ReplicationArgs),
+    /// Manage peers: other services, for replications between them.
+    Peer(peer::PeerArgs),
     /// Limit what users and groups store on a volume.
     Quota(quota::QuotaArgs),
     /// Manage users, which log in with a password.
@@ -86,6 +93,8 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Policy(args) => done(policy::run(args)),
         Command::Vault(args) => done(vault::run(args)),
         Command::Backup(args) => done(backup::run(args)),
+        Command::Replication(args) => done(replication::run(args)),
+        Command::Peer(args) => done(peer::run(args)),
         Command::Quota(args) => done(quota::run(args)),
         Command::User(args) => done(user::run(args)),
         Command::Group(args) => done(group::run(args)),

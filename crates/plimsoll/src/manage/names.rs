@@ -70,6 +70,18 @@ pub(crate) fn backups() -> ArgValueCandidates {
     })
 }
 
+pub(crate) fn peers() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        candidates(|client| Ok(client.peers()?.into_iter().map(|peer| peer.name).collect()))
+    })
+}
+
+pub(crate) fn replications() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        candidates(|client| Ok(client.replications()?.into_iter().map(|one| one.volume).collect()))
+    })
+}
+
 pub(crate) fn scenarios() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
         let candidate = |scenario: report::scenario::Scenario| {

@@ -1,8 +1,8 @@
 //! Parsers of command-line values: names from closed lists, which shells complete, and small forms like `UID:GID`.
 
 use api_client::model::{
-    Durability, Labels, LevelName, ProfileName, Protection, Protocol, Qos, Role, Root, SecurityStyle,
-    ShapeName, SnapshotDirectory, Squash, Timestamp,
+    Durability, Labels, LevelName, ProfileName, Protection, Protocol, Qos, ReplicationSchedule, Role, Root,
+    SecurityStyle, ShapeName, SnapshotDirectory, Squash, Timestamp,
 };
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use std::collections::BTreeMap;
@@ -71,6 +71,14 @@ pub(crate) fn snapshot_directory() -> impl TypedValueParser<Value = SnapshotDire
         ("hidden", "clients do not reach snapshots"),
         ("reachable", "clients that name .snapshot or ~snapshot reach it; no listing contains it"),
         ("listed", "the listing of the root directory contains it too"),
+    ])
+}
+
+pub(crate) fn replication_schedule() -> impl TypedValueParser<Value = ReplicationSchedule> {
+    word_of(&[
+        ("10minutely", "at minutes 0, 10, 20 and so on"),
+        ("hourly", "at minute 0"),
+        ("daily", "at midnight UTC"),
     ])
 }
 

@@ -41,7 +41,9 @@ impl SnapshotNode {
             let page = self.page(from)?;
             let first = page.entries.partition_point(|(at, ..)| *at <= cookie);
             for (at, name, file_id) in &page.entries[first..] {
-                let found = if plus { self.lookup(Name::new(name)?, Blocking::Allowed).ok() } else { None };
+                // The directory of streams has a name that no lookup takes.
+                let name_to_look_up = Name::new(name).ok().filter(|_| plus);
+                let found = name_to_look_up.and_then(|name| self.lookup(name, Blocking::Allowed).ok());
                 let object = found.as_ref().map(|found| (found.node.key(), found.attrs));
                 let object = object.as_ref().map(|(key, attrs)| (key, attrs));
                 if sink(&Entry { name, file_id: *file_id, cookie: *at, object }).is_break() {

@@ -106,6 +106,9 @@ impl<'a> Applier<'a> {
         }
         let malformed = || Error::Peer("a record is malformed");
         let (file, kind) = sort_key::parse(&key).ok_or_else(malformed)?;
+        if key <= self.last {
+            return Err(Error::Peer("its records are out of order"));
+        }
         self.current = None;
         let mut made = None;
         match kind {

@@ -4,11 +4,13 @@ use crate::error::{Error, Result};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use vfs::{FileKey, KEY_BYTES_MAX};
 
 const KEY_BYTES: usize = 1 + KEY_BYTES_MAX;
 const RECORD_BYTES: usize = 2 * KEY_BYTES;
+/// Records that travel at a time.
+pub(super) const PART_RECORDS: u64 = 512;
 const MODE: u32 = 0o600;
 
 /// A map that is complete; empty where there is none.
@@ -38,6 +40,15 @@ impl KeyMap {
         self.records
     }
 
+    /// Some records from a place on, as they are in the file; empty at its end.
+    pub(super) fn part(&self, place: u64) -> Result<Vec<u8>> {
+        let records = PART_RECORDS.min(self.records.saturating_sub(place));
+        let Some(file) = self.file.as_ref().filter(|_| records > 0) else { return Ok(Vec::new()) };
+        let mut part = vec![0; usize::try_from(records).unwrap_or(0) * RECORD_BYTES];
+        file.read_exact_at(&mut part, place * RECORD_BYTES as u64).map_err(Error::Scratch)?;
+        Ok(part)
+    }
+
     pub(super) fn at(&self, place: u64) -> Result<Pair> {
         let file = self.file.as_ref().ok_or_else(malformed)?;
         let mut record = [0; RECORD_BYTES];
@@ -65,18 +76,52 @@ impl KeyMap {
 
 /// Writes a map durably, in the order of the source's keys.
 pub(super) fn write(path: &Path, pairs: &mut dyn Iterator<Item = Result<Pair>>) -> Result<()> {
-    let draft = path.with_extension("new");
-    let mut out = BufWriter::new(stable::files::create_or_truncate(&draft, MODE).map_err(Error::Scratch)?);
+    let mut draft = Draft::new(path)?;
     for pair in pairs {
         let (source, target) = pair?;
-        out.write_all(&[record_key(&source), record_key(&target)].concat()).map_err(Error::Scratch)?;
+        draft.push(&[record_key(&source), record_key(&target)].concat())?;
     }
-    let done = || -> io::Result<()> {
-        out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
-        std::fs::rename(&draft, path)?;
-        path.parent().map_or(Ok(()), stable::files::sync_dir)
-    };
-    done().map_err(Error::Scratch)
+    draft.finish()
+}
+
+/// A map that is being written.
+pub(super) struct Draft {
+    path: PathBuf,
+    out: BufWriter<File>,
+}
+
+impl Draft {
+    pub(super) fn new(path: &Path) -> Result<Self> {
+        let draft = stable::files::create_or_truncate(&path.with_extension("new"), MODE);
+        Ok(Self { path: path.to_owned(), out: BufWriter::new(draft.map_err(Error::Scratch)?) })
+    }
+
+    fn push(&mut self, record: &[u8]) -> Result<()> {
+        self.out.write_all(record).map_err(Error::Scratch)
+    }
+
+    /// Adds records as another service has them. `None`: they are none.
+    pub(super) fn push_checked(&mut self, records: &[u8]) -> Result<Option<()>> {
+        let (records, rest) = records.as_chunks::<RECORD_BYTES>();
+        let is_valid = |record: &[u8; RECORD_BYTES]| {
+            let (source, target) = record.split_at(KEY_BYTES);
+            read_key(source).is_some() && read_key(target).is_some()
+        };
+        if !rest.is_empty() || !records.iter().all(is_valid) {
+            return Ok(None);
+        }
+        records.iter().try_for_each(|record| self.push(record)).map(Some)
+    }
+
+    pub(super) fn finish(self) -> Result<()> {
+        let Self { path, out } = self;
+        let done = || -> io::Result<()> {
+            out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+            std::fs::rename(path.with_extension("new"), &path)?;
+            path.parent().map_or(Ok(()), stable::files::sync_dir)
+        };
+        done().map_err(Error::Scratch)
+    }
 }
 
 /// The order of these bytes is that of the sort keys.

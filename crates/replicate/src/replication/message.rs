@@ -7,7 +7,9 @@ use vfs::{FileKey, Time};
 
 pub(super) const VERSION: u8 = 1;
 /// Points that a side names, at most.
-const POINTS_MAX: usize = 16;
+pub(super) const POINTS_MAX: usize = 16;
+/// Bytes of the name of a volume.
+const VOLUME_BYTES_MAX: usize = 255;
 
 /// A replication: random bytes that both sides know it by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -17,6 +19,13 @@ impl fmt::Display for RelationId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
+}
+
+/// The request of a destination: its replication, and the volume of the source, whose name matters the first time alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    pub relation: RelationId,
+    pub volume: String,
 }
 
 /// A point of a replication. Later points have larger numbers, whatever the clocks say.
@@ -41,7 +50,7 @@ pub(super) struct Resume {
 pub(super) enum Message {
     /// The destination's first message: the points that it has, in ascending order.
     Hello {
-        relation: RelationId,
+        request: Request,
         points: Vec<u64>,
         unfinished: Option<Resume>,
     },
@@ -84,6 +93,25 @@ pub(super) enum Message {
     Done {
         number: u64,
     },
+    /// Asks a source for its points.
+    Ask {
+        request: Request,
+    },
+    /// The points of the source, in ascending order.
+    Points {
+        points: Vec<u64>,
+    },
+    /// The source will follow its destination: it asks for the maps of all points. `next` is the number that its own next point
+    /// would have.
+    Turn {
+        request: Request,
+        next: u64,
+    },
+    /// A part of the map of a point, in the form of the file.
+    Map {
+        point: u64,
+        records: Vec<u8>,
+    },
 }
 
 const HELLO: u8 = 1;
@@ -96,24 +124,16 @@ const DATA: u8 = 7;
 const ZERO: u8 = 8;
 const END: u8 = 9;
 const DONE: u8 = 10;
+const ASK: u8 = 11;
+const POINTS: u8 = 12;
+const TURN: u8 = 13;
+const MAP: u8 = 14;
 
 impl Message {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut writer = Writer::default();
         match self {
-            Self::Hello { relation, points, unfinished } => {
-                writer.raw(&[HELLO, VERSION]);
-                writer.raw(&relation.0);
-                writer.len(points.len());
-                points.iter().for_each(|&point| writer.int(point));
-                writer.u8(unfinished.is_some().into());
-                if let Some(Resume { number, base, key, offset }) = unfinished {
-                    writer.int(*number);
-                    write_base(&mut writer, *base);
-                    writer.bytes(key);
-                    writer.int(*offset);
-                }
-            }
+            Self::Hello { .. } | Self::Ask { .. } | Self::Turn { .. } => self.encode_first(&mut writer),
             Self::Begin { point, base, root, is_resumed } => {
                 writer.u8(BEGIN);
                 writer.int(point.number);
@@ -156,8 +176,45 @@ impl Message {
                 writer.u8(DONE);
                 writer.int(*number);
             }
+            Self::Points { points } => {
+                writer.u8(POINTS);
+                write_points(&mut writer, points);
+            }
+            Self::Map { point, records } => {
+                writer.u8(MAP);
+                writer.int(*point);
+                writer.bytes(records);
+            }
         }
         writer.0
+    }
+
+    /// Encodes the messages that begin a connection.
+    fn encode_first(&self, writer: &mut Writer) {
+        match self {
+            Self::Hello { request, points, unfinished } => {
+                writer.raw(&[HELLO, VERSION]);
+                write_request(writer, request);
+                write_points(writer, points);
+                writer.u8(unfinished.is_some().into());
+                if let Some(Resume { number, base, key, offset }) = unfinished {
+                    writer.int(*number);
+                    write_base(writer, *base);
+                    writer.bytes(key);
+                    writer.int(*offset);
+                }
+            }
+            Self::Ask { request } => {
+                writer.raw(&[ASK, VERSION]);
+                write_request(writer, request);
+            }
+            Self::Turn { request, next } => {
+                writer.raw(&[TURN, VERSION]);
+                write_request(writer, request);
+                writer.int(*next);
+            }
+            _ => {}
+        }
     }
 
     /// `None` if no service sends these bytes.
@@ -166,11 +223,9 @@ impl Message {
         let message = match reader.u8()? {
             HELLO => {
                 (reader.u8()? == VERSION).then_some(())?;
-                let relation = RelationId(reader.array()?);
-                let count = reader.len().filter(|&count| count <= POINTS_MAX)?;
-                let points = (0..count).map(|_| reader.int()).collect::<Option<_>>()?;
+                let (request, points) = (read_request(&mut reader)?, read_points(&mut reader)?);
                 let unfinished = if read_flag(&mut reader)? { Some(read_resume(&mut reader)?) } else { None };
-                Self::Hello { relation, points, unfinished }
+                Self::Hello { request, points, unfinished }
             }
             BEGIN => Self::Begin {
                 point: Point { number: reader.int()?, taken: reader.time()? },
@@ -203,10 +258,51 @@ impl Message {
             }
             END => Self::End,
             DONE => Self::Done { number: reader.int()? },
+            ASK => {
+                (reader.u8()? == VERSION).then_some(())?;
+                Self::Ask { request: read_request(&mut reader)? }
+            }
+            POINTS => Self::Points { points: read_points(&mut reader)? },
+            TURN => {
+                (reader.u8()? == VERSION).then_some(())?;
+                Self::Turn { request: read_request(&mut reader)?, next: reader.int()? }
+            }
+            MAP => Self::Map { point: reader.int()?, records: reader.bytes()?.to_vec() },
             _ => return None,
         };
         reader.end(message)
     }
+}
+
+/// The version of the protocol in a first message that this version cannot read; `None`: it is no first message.
+pub(super) fn other_version(bytes: &[u8]) -> Option<u8> {
+    match bytes {
+        [HELLO | ASK | TURN, version, ..] if *version != VERSION => Some(*version),
+        _ => None,
+    }
+}
+
+fn write_request(writer: &mut Writer, request: &Request) {
+    writer.raw(&request.relation.0);
+    writer.bytes(request.volume.as_bytes());
+}
+
+fn read_request(reader: &mut Reader<'_>) -> Option<Request> {
+    let relation = RelationId(reader.array()?);
+    Some(Request { relation, volume: reader.text().filter(|volume| volume.len() <= VOLUME_BYTES_MAX)? })
+}
+
+fn write_points(writer: &mut Writer, points: &[u64]) {
+    writer.len(points.len());
+    points.iter().for_each(|&point| writer.int(point));
+}
+
+/// Points in ascending order; numbers begin at 1.
+fn read_points(reader: &mut Reader<'_>) -> Option<Vec<u64>> {
+    let count = reader.len().filter(|&count| count <= POINTS_MAX)?;
+    let points: Vec<u64> = (0..count).map(|_| reader.int()).collect::<Option<_>>()?;
+    let is_ascending = points.windows(2).all(|pair| pair[0] < pair[1]);
+    (is_ascending && points.first() != Some(&0)).then_some(points)
 }
 
 /// Numbers of points begin at 1.
@@ -245,10 +341,14 @@ mod tests {
         let key = FileKey::new(b"key").unwrap();
         let resume = Resume { number: 7, base: Some(6), key: b"k".to_vec(), offset: 1 << 40 };
         let point = Point { number: 7, taken: Time { seconds: -1, nanos: 5 } };
-        let relation = RelationId([3; 8]);
+        let request = Request { relation: RelationId([3; 8]), volume: "v".to_owned() };
         for message in [
-            Message::Hello { relation, points: vec![1, 2], unfinished: Some(resume) },
-            Message::Hello { relation, points: vec![], unfinished: None },
+            Message::Hello { request: request.clone(), points: vec![1, 2], unfinished: Some(resume) },
+            Message::Hello { request: request.clone(), points: vec![], unfinished: None },
+            Message::Ask { request: request.clone() },
+            Message::Points { points: vec![7, u64::MAX] },
+            Message::Turn { request, next: 9 },
+            Message::Map { point: 7, records: vec![1; 82] },
             Message::Begin { point, base: None, root: key, is_resumed: true },
             Message::Refused { has_no_common_point: true, reason: "why".to_owned() },
             Message::Alive,
@@ -262,6 +362,30 @@ mod tests {
         ] {
             assert_eq!(Message::decode(&message.encode()), Some(message));
         }
+    }
+
+    #[test]
+    fn messages_beyond_the_bounds_are_refused() {
+        let request = |volume: String| Request { relation: RelationId([3; 8]), volume };
+        let hello =
+            |points: Vec<u64>| Message::Hello { request: request("v".into()), points, unfinished: None };
+        for message in [
+            hello((1..=17).collect()),
+            hello(vec![2, 1]),
+            hello(vec![1, 1]),
+            hello(vec![0]),
+            Message::Ask { request: request("v".repeat(256)) },
+            Message::Data { offset: u64::MAX, bytes: vec![1] },
+            Message::Zero { offset: u64::MAX, len: 1 },
+        ] {
+            assert_eq!(Message::decode(&message.encode()), None, "{message:?}");
+        }
+        let zeros = zstd::bulk::compress(&vec![0; 1 << 27], 1).unwrap();
+        assert_eq!(Message::decode(&[&[DATA, 0, 1], &zeros[..]].concat()), None, "a bomb");
+        let mut other = hello(vec![1]).encode();
+        other[1] = VERSION + 1;
+        assert_eq!((Message::decode(&other), other_version(&other)), (None, Some(VERSION + 1)));
+        assert_eq!(other_version(b"GET / HTTP/1.1"), None);
     }
 
     proptest! {

@@ -4,7 +4,7 @@
 //! or not at all: it changes live files that no client sees, and its own snapshot of them is then the point that it serves.
 //! docs/formats/replication.md draws every byte; docs/decisions/0078-replication.md has the reasons.
 //!
-//! Layers, top down: `receive`, `send`, `apply`, `difference`, `log`, `key_map`, `message`, `frame`.
+//! Layers, top down: `send`, `receive`, `apply`, `difference`, `log`, `key_map`, `message`, `frame`.
 
 mod apply;
 mod difference;
@@ -17,13 +17,17 @@ mod send;
 
 pub use difference::{Changes, count_changes};
 pub use frame::Link;
-pub use message::{Point, RelationId};
-pub use receive::{Target, WorkDir, clear, has_no_files, receive};
-pub use send::{Origin, serve};
+pub use message::{Point, RelationId, Request};
+pub use receive::{Target, WorkDir, ask, clear, fetch_maps, has_no_files, receive};
+pub use send::{Find, Origin, Purpose, serve};
 
 use crate::job::Progress;
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::time::Duration;
+
+/// A side for which the other one waits sends a sign of life this often.
+const ALIVE: Duration = Duration::from_secs(5);
 
 /// The means that a caller gives a transfer.
 pub struct Means<'a> {

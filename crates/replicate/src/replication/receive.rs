@@ -1,11 +1,11 @@
 //! The destination of a replication.
 
-use super::Means;
 use super::apply::{self, Applier, Files};
 use super::frame::{Frames, Link};
-use super::key_map::{self, KeyMap};
+use super::key_map::{self, Draft, KeyMap};
 use super::log::{Found, Log, Start};
-use super::message::{Message, Point, RelationId};
+use super::message::{Message, POINTS_MAX, Point, Request};
+use super::{ALIVE, Means};
 use crate::error::{Error, Result, at};
 use crate::format::sort_key;
 use crate::job::Progress;
@@ -14,6 +14,7 @@ use crate::sorter::Sorter;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 use vfs::{Backend, Blocking, FileKey, FileType, FsError, FsResult, Name, NodeRef};
 
 /// The volume that a replication writes.
@@ -27,6 +28,7 @@ pub trait Target {
 }
 
 /// A directory of a destination for what it has to know of its replication.
+#[derive(Clone)]
 pub struct WorkDir {
     path: PathBuf,
     safe_bytes: u64,
@@ -55,7 +57,7 @@ impl WorkDir {
         self.path.join(format!("map-{point}"))
     }
 
-    fn map_of(&self, point: Option<u64>) -> Result<KeyMap> {
+    pub(super) fn map_of(&self, point: Option<u64>) -> Result<KeyMap> {
         point.map_or_else(|| Ok(KeyMap::empty()), |point| KeyMap::open(&self.map(point)))
     }
 
@@ -144,7 +146,7 @@ fn remove(path: &Path) -> Result<()> {
 /// [`WorkDir::discard`].
 pub fn receive(
     link: &mut dyn Link,
-    relation: RelationId,
+    request: &Request,
     work: &WorkDir,
     points: &[u64],
     target: &dyn Target,
@@ -162,7 +164,8 @@ pub fn receive(
     }
     let mut frames = Frames::new(link);
     let resume = unfinished.as_ref().map(Found::resume);
-    frames.write(&Message::Hello { relation, points: points.to_vec(), unfinished: resume }.encode())?;
+    let (request, points_here) = (request.clone(), points.to_vec());
+    frames.write(&Message::Hello { request, points: points_here, unfinished: resume }.encode())?;
     frames.flush()?;
     let (start, is_resumed) = begin(&mut frames)?;
     let log = match unfinished {
@@ -176,11 +179,69 @@ pub fn receive(
     };
     let files = Files::open(target.backend()?, start.root, work.map_of(last)?)?;
     take(&mut frames, Applier::new(&files, log, work.safe_bytes), means)?;
-    finish(work, points, start.point, &files, target, means)?;
+    finish_alive(&mut frames, work, points, start.point, &files, target, means)?;
     let done = Message::Done { number: start.point.number };
     // If it does not arrive, the next greeting says the same.
     _ = frames.write(&done.encode()).and_then(|()| frames.flush());
     Ok((start.point, frames.bytes))
+}
+
+/// Asks a source for its points.
+pub fn ask(link: &mut dyn Link, request: &Request) -> Result<Vec<u64>> {
+    let mut frames = Frames::new(link);
+    frames.write(&Message::Ask { request: request.clone() }.encode())?;
+    frames.flush()?;
+    loop {
+        return match Message::decode(&frames.read()?) {
+            Some(Message::Alive) => continue,
+            Some(Message::Points { points }) => Ok(points),
+            Some(Message::Refused { reason, .. }) => Err(Error::Refused(reason)),
+            _ => Err(Error::Peer("it does not answer the question for its points")),
+        };
+    }
+}
+
+/// Asks a former destination for the maps of its points, which go to `work`. Returns the points. `next` is the number that
+/// the next point here would have.
+pub fn fetch_maps(
+    link: &mut dyn Link,
+    request: &Request,
+    next: u64,
+    work: &WorkDir,
+    means: &mut Means<'_>,
+) -> Result<Vec<u64>> {
+    work.discard(&[])?;
+    let mut frames = Frames::new(link);
+    frames.write(&Message::Turn { request: request.clone(), next }.encode())?;
+    frames.flush()?;
+    let (mut points, mut draft): (Vec<u64>, Option<Draft>) = (Vec::new(), None);
+    loop {
+        match Message::decode(&frames.read()?) {
+            Some(Message::Alive) => {}
+            Some(Message::Refused { reason, .. }) if points.is_empty() => return Err(Error::Refused(reason)),
+            Some(Message::Map { point, records }) => {
+                if points.last() != Some(&point) {
+                    if points.last() > Some(&point) || points.len() == POINTS_MAX || point == 0 {
+                        return Err(Error::Peer("its points are out of order"));
+                    }
+                    draft.take().map_or(Ok(()), Draft::finish)?;
+                    draft = Some(Draft::new(&work.map(point))?);
+                    points.push(point);
+                }
+                let malformed = Error::Peer("a map is malformed");
+                draft.as_mut().map_or(Ok(None), |draft| draft.push_checked(&records))?.ok_or(malformed)?;
+            }
+            Some(Message::End) => {
+                draft.take().map_or(Ok(()), Draft::finish)?;
+                return Ok(points);
+            }
+            _ => return Err(Error::Peer("it does not answer the question for its maps")),
+        }
+        let progress = Progress { bytes_sent: frames.bytes, ..Progress::default() };
+        if (means.progress)(&progress).is_break() {
+            return Err(Error::Stopped);
+        }
+    }
 }
 
 fn begin(frames: &mut Frames<'_>) -> Result<(Start, bool)> {
@@ -234,6 +295,29 @@ fn take(frames: &mut Frames<'_>, mut applier: Applier<'_>, means: &mut Means<'_>
             return Err(Error::Stopped);
         }
     }
+}
+
+/// [`finish`], while the source waits.
+fn finish_alive(
+    frames: &mut Frames<'_>,
+    work: &WorkDir,
+    points: &[u64],
+    point: Point,
+    files: &Files,
+    target: &dyn Target,
+    means: &mut Means<'_>,
+) -> Result<()> {
+    let mut last = Instant::now();
+    let mut alive = |progress: &Progress| {
+        if last.elapsed() >= ALIVE {
+            last = Instant::now();
+            // Without the source the point is complete all the same.
+            _ = frames.write(&Message::Alive.encode()).and_then(|()| frames.flush());
+        }
+        (means.progress)(progress)
+    };
+    let mut means = Means { scratch: means.scratch, pace: means.pace, progress: &mut alive };
+    finish(work, points, point, files, target, &mut means)
 }
 
 fn finish(

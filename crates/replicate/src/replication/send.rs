@@ -1,17 +1,16 @@
 //! The source of a replication.
 
-use super::Means;
 use super::difference::{self, Sides, Sink};
 use super::frame::{Frames, Link};
-use super::message::{Message, Point, RelationId, Resume};
+use super::key_map;
+use super::message::{self, Message, Point, Request, Resume};
+use super::receive::WorkDir;
+use super::{ALIVE, Means};
 use crate::error::{Error, Result};
 use crate::job::Progress;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use vfs::{Backend, ViewId};
-
-/// A side that waits for the other sends a sign of life this often.
-const ALIVE: Duration = Duration::from_secs(5);
 
 /// The points of a source.
 pub trait Origin {
@@ -23,39 +22,129 @@ pub trait Origin {
 
     fn open(&self, point: u64) -> Result<Arc<dyn Backend>>;
 
+    /// The state of the replication in which this side was the destination.
+    fn maps(&self) -> Result<WorkDir> {
+        Err(Error::Refused("this side was not the destination".to_owned()))
+    }
+
     /// The last point of the destination; `None`: it has none. Points before the one before it are no longer needed, nor are
     /// later ones.
     fn confirm(&self, point: Option<u64>) -> Result<()>;
 }
 
+/// The purpose of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    Transfer,
+    /// A question for the points.
+    Points,
+    /// The other side was the source so far, and will follow. Its next point would have this number.
+    Turn(u64),
+}
+
+/// Finds the volume that a destination asks for, if it may have it.
+pub type Find<'o> = dyn Fn(&Request, Purpose) -> Result<Box<dyn Origin + 'o>> + 'o;
+
 /// Answers a destination: sends it the changes up to a new point, or the rest of those to an earlier one. Returns the
-/// point, which the destination has now, and the bytes that were sent.
-pub fn serve<'o>(
-    link: &mut dyn Link,
-    find: &dyn Fn(RelationId) -> Result<Box<dyn Origin + 'o>>,
-    means: &mut Means<'_>,
-) -> Result<(Point, u64)> {
+/// point, which the destination has now, and the bytes that were sent; `None`: it only asked for the points.
+pub fn serve(link: &mut dyn Link, find: &Find<'_>, means: &mut Means<'_>) -> Result<Option<(Point, u64)>> {
     let mut frames = Frames::new(link);
-    let Some(Message::Hello { relation, points, unfinished }) = Message::decode(&frames.read()?) else {
-        return Err(Error::Peer("it does not begin with a greeting of this version"));
+    let first = frames.read()?;
+    let (request, points, unfinished) = match Message::decode(&first) {
+        Some(Message::Hello { request, points, unfinished }) => (request, points, unfinished),
+        Some(Message::Ask { request }) => {
+            return answer(frames, find(&request, Purpose::Points)).map(|()| None);
+        }
+        Some(Message::Turn { request, next }) => {
+            return send_maps(frames, find(&request, Purpose::Turn(next)), means).map(|()| None);
+        }
+        _ => return Err(refuse(&mut frames, not_understood(&first))),
     };
-    let offer = find(relation).and_then(|origin| {
+    let offer = find(&request, Purpose::Transfer).and_then(|origin| {
         let offer = choose(&*origin, &points, unfinished)?;
         Ok((origin, offer))
     });
-    let (origin, Offer { point, base, after }) = match offer {
-        Ok(offer) => offer,
-        Err(error) => {
-            let has_no_common_point = matches!(error, Error::NoCommonPoint(_));
-            let reason = match &error {
-                Error::NoCommonPoint(reason) => reason.clone(),
-                error => error.to_string(),
-            };
-            frames.write(&Message::Refused { has_no_common_point, reason }.encode())?;
-            frames.flush()?;
-            return Err(error);
-        }
+    match offer {
+        Ok((origin, offer)) => send(frames, &*origin, offer, means).map(Some),
+        Err(error) => Err(refuse(&mut frames, error)),
+    }
+}
+
+fn not_understood(first: &[u8]) -> Error {
+    match message::other_version(first) {
+        None => Error::Peer("it does not begin with a greeting"),
+        Some(theirs) => Error::Refused(format!(
+            "the source speaks version {} of the replication protocol, and the destination version {theirs}: update the older \
+             service",
+            message::VERSION
+        )),
+    }
+}
+
+/// Tells the destination why it gets nothing.
+fn refuse(frames: &mut Frames<'_>, error: Error) -> Error {
+    let has_no_common_point = matches!(error, Error::NoCommonPoint(_));
+    let reason = match &error {
+        Error::NoCommonPoint(reason) => reason.clone(),
+        error => error.to_string(),
     };
+    let refused = Message::Refused { has_no_common_point, reason };
+    match frames.write(&refused.encode()).and_then(|()| frames.flush()) {
+        Ok(()) => error,
+        Err(failed) => failed,
+    }
+}
+
+fn answer(mut frames: Frames<'_>, origin: Result<Box<dyn Origin + '_>>) -> Result<()> {
+    match origin.and_then(|origin| origin.points()) {
+        Err(error) => Err(refuse(&mut frames, error)),
+        Ok(points) => {
+            let last = points.len().saturating_sub(message::POINTS_MAX);
+            let points = points[last..].iter().map(|point| point.number).collect();
+            frames.write(&Message::Points { points }.encode())?;
+            frames.flush()
+        }
+    }
+}
+
+/// Sends the maps of all points to the former source.
+fn send_maps(
+    mut frames: Frames<'_>,
+    origin: Result<Box<dyn Origin + '_>>,
+    means: &mut Means<'_>,
+) -> Result<()> {
+    let found = origin.and_then(|origin| Ok((origin.points()?, origin.maps()?)));
+    let (points, work) = match found {
+        Ok(found) => found,
+        Err(error) => return Err(refuse(&mut frames, error)),
+    };
+    for Point { number: point, .. } in points {
+        let map = work.map_of(Some(point))?;
+        let mut place = 0;
+        loop {
+            let records = map.part(place)?;
+            place += key_map::PART_RECORDS;
+            let is_end = place >= map.len();
+            if (means.pace)(records.len() as u64).is_break() {
+                return Err(Error::Stopped);
+            }
+            frames.write(&Message::Map { point, records }.encode())?;
+            if is_end {
+                break;
+            }
+        }
+    }
+    frames.write(&Message::End.encode())?;
+    frames.flush()
+}
+
+fn send(
+    mut frames: Frames<'_>,
+    origin: &dyn Origin,
+    offer: Offer,
+    means: &mut Means<'_>,
+) -> Result<(Point, u64)> {
+    let Offer { point, base, after } = offer;
     let new = origin.open(point.number)?;
     let old = base.map(|base| Ok::<_, Error>((origin.open(base.number)?, base.taken))).transpose()?;
     let root = new.root().key().in_view(ViewId::LIVE);

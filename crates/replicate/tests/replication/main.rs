@@ -3,6 +3,7 @@
 #[path = "../backup/everything.rs"]
 mod everything;
 mod failures;
+mod hostile;
 mod points;
 mod random;
 mod rig;

@@ -3,7 +3,7 @@
 use crate::tree::describe;
 use crate::volume::{Volume, seconds};
 use replicate::replication::{
-    Link, Means, Origin, Point, RelationId, Target, WorkDir, clear, receive, serve,
+    Link, Means, Origin, Point, Purpose, RelationId, Request, Target, WorkDir, clear, receive, serve,
 };
 use replicate::{Error, Result};
 use std::collections::BTreeMap;
@@ -20,6 +20,10 @@ use vfs_testing::MemProvisioner;
 const RELATION: RelationId = RelationId([7; 8]);
 const TARGET: VolumeId = VolumeId(1);
 const ROOM: Capacity = Capacity { bytes: 1 << 41, files: 1 << 20 };
+
+pub(crate) fn request() -> Request {
+    Request { relation: RELATION, volume: "v".to_owned() }
+}
 
 pub(crate) struct Source {
     pub(crate) volume: Volume,
@@ -145,9 +149,10 @@ impl Destination {
     }
 
     /// Takes over the next point through `link`.
-    fn receive(&self, link: &mut dyn Link) -> Result<(Point, u64)> {
+    pub(crate) fn receive(&self, link: &mut dyn Link) -> Result<(Point, u64)> {
         let points = self.points.lock().clone();
-        with_means(&self.scratch, |means| receive(link, RELATION, &self.work(), &points, &self, means))
+        let request = request();
+        with_means(&self.scratch, |means| receive(link, &request, &self.work(), &points, &self, means))
     }
 }
 
@@ -239,13 +244,13 @@ pub(crate) fn transfer(source: &Source, destination: &Destination, cut: Option<u
     let scratch = tempfile::tempdir().unwrap();
     let (received, served) = std::thread::scope(|scope| {
         let served = scope.spawn(|| {
-            let find = |relation| {
-                assert_eq!(relation, RELATION);
+            let find = |asked: &Request, _: Purpose| {
+                assert_eq!(*asked, request());
                 Ok(Box::new(source) as Box<dyn Origin + '_>)
             };
             let served = with_means(&scratch, |means| serve(&mut ours, &find, means));
             drop(ours);
-            served
+            served.map(|served| served.expect("a transfer was asked for"))
         });
         let received = destination.receive(&mut theirs);
         drop(theirs);

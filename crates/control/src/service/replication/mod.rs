@@ -1,5 +1,8 @@
 //! Creates, breaks, resumes, reverses and deletes replications. The file `transfer` moves the data.
 
+mod peers;
+mod reverse;
+mod source;
 mod transfer;
 
 use super::snapshot::{Scheduled, storage};
@@ -8,16 +11,17 @@ use crate::difference::Difference;
 use crate::error::{Error, Result};
 use crate::job::JobSpec;
 use crate::kind::{Kind, State};
-use crate::name::{SnapshotName, VolumeName};
+use crate::name::{PeerName, SnapshotName, VolumeName};
 use crate::object_locks::{Locked, Mode, Object, Objects};
 use crate::operation::{Actor, ChangeContext, ChangeResult, Operation, OperationId, Verb};
 use crate::replication::{
-    MirrorState, NewReplication, Phase, Replication, ReplicationError, ReplicationSchedule,
+    MirrorState, NewReplication, Phase, Replication, ReplicationError, ReplicationSchedule, prefix,
 };
 use crate::snapshot::{NewSnapshot, Snapshot, SnapshotKind, SnapshotState};
 use crate::store::{self, operation::NewOperation};
 use crate::volume::Volume;
-use replicate::replication::{Changes, Means, WorkDir, clear, count_changes, has_no_files};
+use replicate::replication::{Changes, Means, WorkDir, ask, clear, count_changes, has_no_files};
+use rusqlite::Connection;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -53,23 +57,34 @@ impl Service {
         context: &ChangeContext,
         new: &NewReplication,
     ) -> Result<ChangeResult<Replication>> {
-        let NewReplication { volume, source, schedule } = new;
-        let locked = self.lock_both(volume, source);
+        let NewReplication { volume, source, peer, schedule } = new;
+        let locked = self.lock_sides(volume, source, peer.as_ref());
         self.finish_named(volume)?;
-        let (of, from) = (self.find_volume(volume)?, self.find_volume(source)?);
+        let of = self.find_volume(volume)?;
+        let from = match peer {
+            None => Some(self.find_volume(source)?),
+            Some(peer) => {
+                self.check_peer_of_source(peer)?;
+                None
+            }
+        };
         if let Some(found) = self.read(|store| Ok(store::replication::find(store, of.id)?))? {
             return self.existing_replication(context, new, found);
         }
-        self.check_new_replication(&of, &from)?;
+        if let Some(given) = self.given_to(&of, peer.as_ref())? {
+            return self.reverse_from_peer(context, new, &of, &given);
+        }
+        self.check_new_replication(&of, from.as_ref())?;
         let now = self.now_ms();
         let mut relation = [0; 8];
         (self.dependencies.entropy)(&mut relation);
         let replication = Replication {
             relation: u64::from_be_bytes(relation),
             volume_id: of.id,
-            source_id: from.id,
+            source_id: from.map(|from| from.id),
             volume: volume.clone(),
             source: source.clone(),
+            peer: peer.clone(),
             schedule: *schedule,
             phase: Phase::Active,
             next_point: 1,
@@ -96,8 +111,12 @@ impl Service {
             checked?;
             return Err(ReplicationError::NotEmpty { volume: volume.to_string() }.into());
         }
-        let operation =
-            self.begin_transfer(context, &replication, Verb::Create, &format!("from {source}"))?;
+        let operation = self.begin_transfer(
+            context,
+            &replication,
+            Verb::Create,
+            &format!("from {}", replication.source_text()),
+        )?;
         drop(locked);
         Ok(ChangeResult { value: replication, operation })
     }
@@ -113,6 +132,9 @@ impl Service {
         };
         let differs: Vec<Difference> = [
             Difference::if_set("source", &found.source, Some(&new.source), ToString::to_string),
+            Difference::if_set("peer", &found.peer, Some(&new.peer), |peer| {
+                peer.as_ref().map_or_else(|| "none".to_owned(), ToString::to_string)
+            }),
             Difference::if_set("schedule", &found.schedule, Some(&new.schedule), word),
         ]
         .into_iter()
@@ -127,8 +149,15 @@ impl Service {
         Ok(ChangeResult { value: found, operation })
     }
 
-    fn check_new_replication(&self, volume: &Volume, source: &Volume) -> Result<()> {
-        if volume.id == source.id {
+    fn check_peer_of_source(&self, peer: &PeerName) -> Result<()> {
+        match self.peer(peer)?.address {
+            Some(_) => Ok(()),
+            None => Err(Error::invalid(format!("the peer {peer} without an address"), "a peer with one")),
+        }
+    }
+
+    fn check_new_replication(&self, volume: &Volume, source: Option<&Volume>) -> Result<()> {
+        if source.is_some_and(|source| volume.id == source.id) {
             return Err(Error::invalid("a replication of a volume to itself", "two volumes"));
         }
         let members = self.read(|store| Ok(store::replication::with_volume(store, volume.id)?))?;
@@ -138,8 +167,14 @@ impl Service {
                 ReplicationError::Member { volume, destination, doing: "become a destination" }.into()
             );
         }
-        self.check_writable_volume(source, "become a source")?;
-        for one in [volume, source] {
+        if let Some(given) = self.read(|store| Ok(store::peer::of_volume(store, volume.id)?))?.first() {
+            let (volume, destination) = (volume.name.to_string(), format!("a volume of {}", given.peer));
+            return Err(
+                ReplicationError::Member { volume, destination, doing: "become a destination" }.into()
+            );
+        }
+        source.map_or(Ok(()), |source| self.check_writable_volume(source, "become a source"))?;
+        for one in [Some(volume), source].into_iter().flatten() {
             if one.state != State::Ready {
                 return Err(Error::Changing { volume: one.name.to_string(), state: one.state });
             }
@@ -226,7 +261,7 @@ impl Service {
         volume: &VolumeName,
     ) -> Result<ChangeResult<Replication>> {
         let replication = self.replication(volume)?;
-        let _locked = self.lock_both(volume, &replication.source);
+        let _locked = self.lock_sides(volume, &replication.source, replication.peer.as_ref());
         let replication = self.replication(volume)?;
         check_version(context, Kind::Replication, volume.as_str(), replication.version)?;
         let of = self.find_volume(volume)?;
@@ -248,9 +283,13 @@ impl Service {
         volume: &VolumeName,
     ) -> Result<ChangeResult<Replication>> {
         let replication = self.replication(volume)?;
-        let _locked = self.lock_both(volume, &replication.source);
+        let _locked = self.lock_sides(volume, &replication.source, replication.peer.as_ref());
         let replication = self.replication(volume)?;
         check_version(context, Kind::Replication, volume.as_str(), replication.version)?;
+        let (Some(source_id), None) = (replication.source_id, &replication.peer) else {
+            let peer = replication.peer.as_ref().map(ToString::to_string).unwrap_or_default();
+            return Err(ReplicationError::Elsewhere { volume: volume.to_string(), peer }.into());
+        };
         if replication.phase != Phase::Stopped {
             return Err(self.refuse_state(&replication, "a replication that is stopped; break it first")?);
         }
@@ -265,8 +304,8 @@ impl Service {
         let common = self.common(&replication)?;
         let numbers: Vec<u64> = common.iter().map(|(number, _)| *number).collect();
         let turned = Replication {
-            volume_id: replication.source_id,
-            source_id: replication.volume_id,
+            volume_id: source_id,
+            source_id: Some(replication.volume_id),
             volume: replication.source.clone(),
             source: replication.volume.clone(),
             phase: Phase::Active,
@@ -308,7 +347,7 @@ impl Service {
     /// Ends a replication that is stopped. Both volumes are ordinary ones then; its points are deleted.
     pub fn delete_replication(&self, context: &ChangeContext, volume: &VolumeName) -> Result<Operation> {
         let replication = self.replication(volume)?;
-        let locked = self.lock_both(volume, &replication.source);
+        let locked = self.lock_sides(volume, &replication.source, replication.peer.as_ref());
         let replication = self.replication(volume)?;
         check_version(context, Kind::Replication, volume.as_str(), replication.version)?;
         if replication.phase == Phase::Active {
@@ -318,8 +357,8 @@ impl Service {
         if replication.phase == Phase::Aborted {
             self.clear_storage(&of)?;
         }
-        let sides = [replication.volume_id, replication.source_id];
-        let points = sides.map(|side| self.points(&replication, side));
+        let sides = [Some(replication.volume_id), replication.source_id].into_iter().flatten();
+        let points = sides.map(|side| self.points(&replication, side)).collect::<Result<Vec<_>>>()?;
         let operation = self.change(|store| {
             store::replication::delete(store, replication.relation)?;
             self.record(store, context, Verb::Delete, (Kind::Replication, volume.as_str()), "")
@@ -327,12 +366,7 @@ impl Service {
         _ = std::fs::remove_dir_all(self.work_path(&replication));
         self.reopen(&of, &|| Ok(()))?;
         drop(locked);
-        for (_, point) in points.into_iter().collect::<Result<Vec<_>>>()?.into_iter().flatten() {
-            match self.remove_snapshot(context, &point.volume, &point.name) {
-                Err(Error::Locked { .. }) | Ok(_) => {}
-                Err(error) => return Err(error),
-            }
-        }
+        self.remove_points(context, points.concat())?;
         Ok(operation)
     }
 
@@ -356,8 +390,15 @@ impl Service {
         let last = self.points(replication, replication.volume_id)?.pop();
         let running = self.running_transfer(replication)?;
         let point_ms = replication.last_transfer.map(|last| last.point_ms).filter(|_| last.is_some());
+        let state = match MirrorState::new(replication.phase, last.is_some(), running.is_some()) {
+            // Once a transfer has begun, the peer has let this service replicate its volume.
+            MirrorState::Preparing if replication.peer.is_some() && !self.is_partial(replication)? => {
+                MirrorState::PendingPeering
+            }
+            state => state,
+        };
         Ok(ReplicationStatus {
-            state: MirrorState::new(replication.phase, last.is_some(), running.is_some()),
+            state,
             last_point: last.map(|(_, snapshot)| snapshot.name),
             lag_ms: point_ms.map(|point| self.now_ms().saturating_sub(point)),
             operation: running.map(|running| running.id),
@@ -410,14 +451,20 @@ impl Service {
         Ok(operation)
     }
 
-    fn lock_both(&self, one: &VolumeName, other: &VolumeName) -> Locked<'_> {
+    /// Locks the volumes of a replication that are here.
+    fn lock_sides(&self, volume: &VolumeName, source: &VolumeName, peer: Option<&PeerName>) -> Locked<'_> {
         let object = |name: &VolumeName| (Object::Volume(name.clone()), Mode::Exclusive);
-        self.objects.lock(&Objects::from([object(one), object(other)]))
+        let source = peer.is_none().then(|| object(source));
+        self.objects.lock(&Objects::from_iter([object(volume)].into_iter().chain(source)))
     }
 
     /// The complete points of one side, in the order of their numbers.
     fn points(&self, replication: &Replication, side: VolumeId) -> Result<Vec<SidePoint>> {
-        let prefix = replication.prefix();
+        self.points_of(replication.relation, side)
+    }
+
+    fn points_of(&self, relation: u64, side: VolumeId) -> Result<Vec<SidePoint>> {
+        let prefix = prefix(relation);
         let all = self.read(|store| Ok(store::snapshot::of_volume(store, side)?))?;
         let number = |one: &Snapshot| one.name.as_str().strip_prefix(&prefix)?.parse::<u64>().ok();
         let is_point =
@@ -428,12 +475,32 @@ impl Service {
         Ok(points)
     }
 
+    /// The numbers of the source's points.
+    fn source_points(&self, replication: &Replication) -> Result<Vec<u64>> {
+        match replication.source_id {
+            Some(source) => {
+                Ok(self.points(replication, source)?.into_iter().map(|(number, _)| number).collect())
+            }
+            None => {
+                let mut link = self.dial_source(replication)?;
+                ask(&mut *link, &transfer::request(replication)).map_err(refused)
+            }
+        }
+    }
+
     /// The points that both sides have: those of the destination.
     fn common(&self, replication: &Replication) -> Result<Vec<SidePoint>> {
-        let theirs = self.points(replication, replication.source_id)?;
+        let theirs = self.source_points(replication)?;
         let mut ours = self.points(replication, replication.volume_id)?;
-        ours.retain(|(number, _)| theirs.iter().any(|(other, _)| other == number));
+        ours.retain(|(number, _)| theirs.contains(number));
         Ok(ours)
+    }
+
+    /// Whether a transfer has begun that has not ended.
+    fn is_partial(&self, replication: &Replication) -> Result<bool> {
+        let points = self.points(replication, replication.volume_id)?;
+        let points: Vec<u64> = points.into_iter().map(|(number, _)| number).collect();
+        self.work_dir(replication)?.is_partial(&points).map_err(refused)
     }
 
     /// Prepares a volume to follow another one: it goes back to the last common point, or becomes empty, and `after` is stored.
@@ -444,15 +511,26 @@ impl Service {
         after: &Replication,
         of: &Volume,
     ) -> Result<()> {
-        let ours = self.points(replication, of.id)?;
-        let theirs = self.points(replication, replication.source_id)?;
-        let common = ours.iter().rev().find(|(number, _)| theirs.iter().any(|(other, _)| other == number));
-        let Some((number, point)) = common else {
+        let common = self.common(replication)?.pop();
+        let put = |store: &Connection| Ok(store::replication::update(store, after)?);
+        self.follow_from(context, replication, of, common, &put)
+    }
+
+    /// [`Service::follow`] from this common point. `put` stores the replication.
+    fn follow_from(
+        &self,
+        context: &ChangeContext,
+        replication: &Replication,
+        of: &Volume,
+        common: Option<SidePoint>,
+        put: &dyn Fn(&Connection) -> Result<()>,
+    ) -> Result<()> {
+        let Some((number, point)) = &common else {
             if !context.force {
                 return Err(ReplicationError::FullCopy { volume: of.name.to_string() }.into());
             }
             self.work_dir(replication)?.invalidate().map_err(refused)?;
-            self.change(|store| Ok(store::replication::update(store, after)?))?;
+            self.change(put)?;
             self.reopen(of, &|| Ok(()))?;
             self.clear_storage(of)?;
             return self.forget_later(replication, of, None);
@@ -465,7 +543,7 @@ impl Service {
         }
         self.work_dir(replication)?.invalidate().map_err(refused)?;
         // Clients lose their access first: what they wrote after the count would be lost unsaid.
-        self.change(|store| Ok(store::replication::update(store, after)?))?;
+        self.change(put)?;
         self.reopen(of, &|| self.dependencies.provisioner.revert(of.id, point.view))?;
         self.forget_later(replication, of, Some(*number))
     }
@@ -576,14 +654,17 @@ impl Service {
 
     /// Refuses the removal of a volume that belongs to a replication.
     pub(super) fn check_no_replication(&self, volume: &Volume) -> Result<()> {
-        let found = self.read(|store| Ok(store::replication::with_volume(store, volume.id)?))?;
-        match found.first() {
-            None => Ok(()),
-            Some(found) => {
-                let (volume, destination) = (volume.name.to_string(), found.volume.to_string());
-                Err(ReplicationError::Member { volume, destination, doing: "be deleted" }.into())
-            }
-        }
+        let (found, given) = self.read(|store| {
+            let given = store::peer::of_volume(store, volume.id)?;
+            Ok((store::replication::with_volume(store, volume.id)?, given))
+        })?;
+        let destination = match (found.first(), given.first()) {
+            (None, None) => return Ok(()),
+            (Some(found), _) => found.volume.to_string(),
+            (None, Some(given)) => format!("a volume of {}", given.peer),
+        };
+        let volume = volume.name.to_string();
+        Err(ReplicationError::Member { volume, destination, doing: "be deleted" }.into())
     }
 
     /// Refuses the deletion of a point that a replication needs.
@@ -591,19 +672,30 @@ impl Service {
         if snapshot.kind != SnapshotKind::Replication {
             return Ok(());
         }
-        let found = self.read(|store| Ok(store::replication::with_volume(store, snapshot.volume_id)?))?;
-        match found.iter().find(|found| snapshot.name.as_str().starts_with(&found.prefix())) {
+        let (found, given) = self.read(|store| {
+            let given = store::peer::of_volume(store, snapshot.volume_id)?;
+            Ok((store::replication::with_volume(store, snapshot.volume_id)?, given))
+        })?;
+        let here = found.iter().map(|found| (found.relation, found.volume.to_string()));
+        let there =
+            given.iter().filter_map(|given| Some((given.relation?, format!("a volume of {}", given.peer))));
+        match here.chain(there).find(|(relation, _)| snapshot.name.as_str().starts_with(&prefix(*relation))) {
             None => Ok(()),
-            Some(found) => {
-                let (snapshot, volume) = (snapshot.full_name(), found.volume.to_string());
-                Err(ReplicationError::Pinned { snapshot, volume }.into())
+            Some((_, volume)) => {
+                Err(ReplicationError::Pinned { snapshot: snapshot.full_name(), volume }.into())
             }
         }
     }
 
-    fn make_point(&self, replication: &Replication, volume: &VolumeName, number: u64) -> Result<Snapshot> {
-        let context = ChangeContext::by(Actor::new(format!("replication to {}", replication.volume)));
-        let name = Some(SnapshotName::stored(format!("{}{number}", replication.prefix())));
+    fn make_point(
+        &self,
+        relation: u64,
+        destination: &str,
+        volume: &VolumeName,
+        number: u64,
+    ) -> Result<Snapshot> {
+        let context = ChangeContext::by(Actor::new(format!("replication to {destination}")));
+        let name = Some(SnapshotName::stored(format!("{}{number}", prefix(relation))));
         let scheduled = Scheduled { kind: SnapshotKind::Replication, replaces: true };
         let new = NewSnapshot { name, ..NewSnapshot::default() };
         Ok(self.make_snapshot(&context, volume, &new, scheduled)?.value)

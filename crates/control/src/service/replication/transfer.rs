@@ -1,24 +1,24 @@
 //! Transfers: jobs that take the destination of a replication to the next point.
 
-use super::{RETRY_MS, ReplicationError, SidePoint, refused, taken};
+use super::source::{SourceSide, unable};
+use super::{RETRY_MS, ReplicationError, refused};
 use crate::error::{Error, Result};
 use crate::kind::State;
 use crate::operation::{Actor, ChangeContext, OperationId, Outcome, Verb};
 use crate::replication::{Phase, Replication, Transfer};
 use crate::service::job::JobEnd;
 use crate::service::{Service, ServiceState};
-use crate::snapshot::Snapshot;
 use crate::store;
-use replicate::replication::{Means, Origin, Point, RelationId, Target, WorkDir, receive, serve};
+use replicate::replication::{
+    Link, Means, Origin, Point, Purpose, RelationId, Request, Target, WorkDir, receive, serve,
+};
 use std::ops::ControlFlow;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use vfs::{Backend, FsError, Progress};
+use vfs::{Backend, Progress, VolumeId};
 
 /// Times that a destination may have to go back before a transfer begins.
 const ATTEMPTS_MAX: usize = 4;
-/// Points that stay on each side.
-const POINTS_KEPT: usize = 2;
 
 impl Service {
     /// Begins the transfers that are due. After downtime one begins. The caller repeats this every few seconds.
@@ -46,7 +46,11 @@ impl Service {
         let due = replication.schedule.map(|schedule| schedule.last_due(now));
         let is_due = due.is_some_and(|due| due > replication.due_ms);
         let is_first = replication.last_transfer.is_none();
-        let repeats = is_first && !is_running && now.saturating_sub(replication.changed_ms) >= RETRY_MS;
+        // A transfer that was cut goes on soon, not only when the next one is due.
+        let is_cut = replication.schedule.is_some() && !replication.last_error.is_empty();
+        let repeats = !is_running
+            && now.saturating_sub(replication.changed_ms) >= RETRY_MS
+            && (is_first || is_cut && self.is_partial(&replication)?);
         if !is_due && !repeats {
             return Ok(());
         }
@@ -68,17 +72,17 @@ impl Service {
         match self.try_transfer(id, relation) {
             Ok(None) if self.jobs.is_cancelled(id) => JobEnd::Cancelled,
             Ok(None) => JobEnd::Stopped,
-            Ok(Some((point, bytes))) => {
+            Ok(Some((point_ms, bytes))) => {
                 let ended_ms = self.now_ms();
                 let duration_ms = ended_ms.saturating_sub(started_ms);
-                JobEnd::Transferred(Transfer { ended_ms, duration_ms, bytes, point_ms: point.created_ms })
+                JobEnd::Transferred(Transfer { ended_ms, duration_ms, bytes, point_ms })
             }
             Err(error) => JobEnd::Failed(error.to_string()),
         }
     }
 
-    /// Returns the point of the source and the bytes that came; `None` if the job was ended.
-    fn try_transfer(&self, id: OperationId, relation: u64) -> Result<Option<(Snapshot, u64)>> {
+    /// Returns the time of the point at the source, and the bytes that came; `None` if the job was ended.
+    fn try_transfer(&self, id: OperationId, relation: u64) -> Result<Option<(u64, u64)>> {
         let mut bytes = 0;
         for attempt in 0..ATTEMPTS_MAX {
             let found = self.read(|store| Ok(store::replication::find_relation(store, relation)?))?;
@@ -94,10 +98,9 @@ impl Service {
                 Ok((_, 0)) => {}
                 Ok((point, received)) => {
                     bytes += received;
-                    let points = self.points(&replication, replication.source_id)?;
-                    let found = points.into_iter().find(|(number, _)| *number == point.number);
-                    let gone = || ReplicationError::Failed { reason: "the point is gone".to_owned() };
-                    return Ok(Some((found.ok_or_else(gone)?.1, bytes)));
+                    // The clock of another service may be ahead.
+                    let point_ms = u64::try_from(point.taken.seconds).unwrap_or(0).saturating_mul(1000);
+                    return Ok(Some((point_ms.min(self.now_ms()), bytes)));
                 }
                 Err(replicate::Error::GoBack(to)) => self.go_back(&replication, to)?,
                 Err(replicate::Error::Diverged(_)) if attempt == 0 => {
@@ -112,23 +115,51 @@ impl Service {
             .into())
     }
 
-    /// One connection between the two sides, which are both here.
+    /// One connection between the two sides.
     fn transfer_once(
         &self,
         id: OperationId,
         replication: &Replication,
         work: &WorkDir,
     ) -> replicate::Result<(Point, u64)> {
+        match replication.source_id {
+            Some(source) => self.transfer_here(id, replication, source, work),
+            None => {
+                let mut link = self.dial_source(replication).map_err(unable)?;
+                self.take_over(id, replication, work, &mut *link)
+            }
+        }
+    }
+
+    /// Connects to the service of the source.
+    pub(super) fn dial_source(&self, replication: &Replication) -> Result<Box<dyn Link>> {
+        let Some(name) = &replication.peer else {
+            return Err(Error::invalid("a connection to this service", "one to another service"));
+        };
+        let peer = self.peer(name)?;
+        let reason =
+            format!("the peer {name} has no address: give it with \"plimsoll peer update {name} --address\"");
+        let address = peer.address.ok_or(ReplicationError::Failed { reason })?;
+        let link = self.dependencies.dialer.dial(&self.identity()?, &address, peer.key);
+        let failed =
+            |error| ReplicationError::Failed { reason: format!("cannot reach {name} at {address}: {error}") };
+        Ok(link.map_err(failed)?)
+    }
+
+    /// One connection between two volumes of this service.
+    fn transfer_here(
+        &self,
+        id: OperationId,
+        replication: &Replication,
+        source: VolumeId,
+        work: &WorkDir,
+    ) -> replicate::Result<(Point, u64)> {
         let scratch = self.scratch(replication).map_err(unable)?;
-        let target = LocalTarget { service: self, replication };
-        let points = self.points(replication, replication.volume_id).map_err(unable)?;
-        let points: Vec<u64> = points.into_iter().map(|(number, _)| number).collect();
-        let relation = RelationId(replication.relation.to_be_bytes());
         let (mut ours, mut theirs) = UnixStream::pair().map_err(replicate::Error::Link)?;
         std::thread::scope(|scope| {
             let served = scope.spawn(|| {
-                let find = |_| {
-                    let origin = LocalOrigin { service: self, replication };
+                let find = |_: &Request, _: Purpose| {
+                    let origin = SourceSide::here(self, replication, source);
                     Ok(Box::new(origin) as Box<dyn Origin + '_>)
                 };
                 let mut means = Means {
@@ -140,14 +171,7 @@ impl Service {
                 drop(theirs);
                 served
             });
-            let mut means = Means {
-                scratch: &scratch,
-                pace: &mut |_| ControlFlow::Continue(()),
-                progress: &mut |progress| {
-                    self.jobs.step(id, Progress { done: progress.bytes_done, total: None })
-                },
-            };
-            let received = receive(&mut ours, relation, work, &points, &target, &mut means);
+            let received = self.take_over(id, replication, work, &mut ours);
             drop(ours);
             match (received, served.join()) {
                 (_, Err(panic)) => std::panic::resume_unwind(panic),
@@ -156,6 +180,26 @@ impl Service {
                 (received, _) => received,
             }
         })
+    }
+
+    /// The destination's part of a connection.
+    fn take_over(
+        &self,
+        id: OperationId,
+        replication: &Replication,
+        work: &WorkDir,
+        link: &mut dyn Link,
+    ) -> replicate::Result<(Point, u64)> {
+        let scratch = self.scratch(replication).map_err(unable)?;
+        let target = LocalTarget { service: self, replication };
+        let points = self.points(replication, replication.volume_id).map_err(unable)?;
+        let points: Vec<u64> = points.into_iter().map(|(number, _)| number).collect();
+        let mut means = Means {
+            scratch: &scratch,
+            pace: &mut |_| ControlFlow::Continue(()),
+            progress: &mut |progress| self.jobs.step(id, Progress { done: progress.bytes_done, total: None }),
+        };
+        receive(link, &request(replication), work, &points, &target, &mut means)
     }
 
     /// Takes the live files of the destination back to a point.
@@ -202,71 +246,12 @@ impl Service {
         };
         Ok(store::replication::update(store, &after)?)
     }
-
-    /// Deletes the points of one side that are no longer needed: all but the last two up to `last`.
-    fn prune_points(&self, replication: &Replication, points: &[SidePoint], last: Option<u64>) -> Result<()> {
-        let context = ChangeContext::by(Actor::new(format!("replication to {}", replication.volume)));
-        let kept: Vec<u64> =
-            points.iter().map(|(number, _)| *number).filter(|&number| Some(number) <= last).collect();
-        let kept = &kept[kept.len().saturating_sub(POINTS_KEPT)..];
-        for (_, point) in points.iter().filter(|(number, _)| !kept.contains(number)) {
-            match self.remove_snapshot(&context, &point.volume, &point.name) {
-                // A lock ends some day, and the next transfer tries again.
-                Ok(_) | Err(Error::Locked { .. } | Error::NotFound { .. }) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
 }
 
-/// An error of the management as one of a side.
-fn unable(error: Error) -> replicate::Error {
-    replicate::Error::Refused(error.to_string())
-}
-
-struct LocalOrigin<'s> {
-    service: &'s Service,
-    replication: &'s Replication,
-}
-
-impl LocalOrigin<'_> {
-    fn side(&self) -> replicate::Result<Vec<SidePoint>> {
-        self.service.points(self.replication, self.replication.source_id).map_err(unable)
-    }
-}
-
-impl Origin for LocalOrigin<'_> {
-    fn points(&self) -> replicate::Result<Vec<Point>> {
-        Ok(self
-            .side()?
-            .iter()
-            .map(|(number, point)| Point { number: *number, taken: taken(point) })
-            .collect())
-    }
-
-    fn make(&self) -> replicate::Result<Point> {
-        let (service, relation) = (self.service, self.replication.relation);
-        let number =
-            service.change(|store| Ok(store::replication::take_point(store, relation)?)).map_err(unable)?;
-        let point = service.make_point(self.replication, &self.replication.source, number).map_err(unable)?;
-        Ok(Point { number, taken: taken(&point) })
-    }
-
-    fn open(&self, point: u64) -> replicate::Result<Arc<dyn Backend>> {
-        let shown = || format!("point {point} of the source");
-        let failed = |error| replicate::Error::File(shown(), error);
-        let side = self.side()?;
-        let found =
-            side.iter().find(|(number, _)| *number == point).ok_or_else(|| failed(FsError::NotFound))?;
-        let served = self.service.served(&self.replication.source).ok_or_else(|| failed(FsError::Io))?;
-        let snapshots = served.snapshot_storage().ok_or_else(|| failed(FsError::NotSupported))?;
-        snapshots.open(found.1.view).map_err(failed)
-    }
-
-    fn confirm(&self, point: Option<u64>) -> replicate::Result<()> {
-        self.service.prune_points(self.replication, &self.side()?, point).map_err(unable)
-    }
+/// The question of a destination.
+pub(super) fn request(replication: &Replication) -> Request {
+    let relation = RelationId(replication.relation.to_be_bytes());
+    Request { relation, volume: replication.source.to_string() }
 }
 
 struct LocalTarget<'s> {
@@ -288,7 +273,8 @@ impl Target for LocalTarget<'_> {
 impl LocalTarget<'_> {
     fn commit_point(&self, point: Point) -> Result<()> {
         let (service, replication) = (self.service, self.replication);
-        let made = service.make_point(replication, &replication.volume, point.number)?;
+        let volume = &replication.volume;
+        let made = service.make_point(replication.relation, volume.as_str(), volume, point.number)?;
         let shown = service.replicas.lock().get(&replication.volume_id).cloned();
         let is_first = shown.as_ref().is_some_and(|shown| shown.view().is_none());
         let shown = shown.map_or(Ok(()), |shown| shown.show(made.view));
@@ -297,7 +283,7 @@ impl LocalTarget<'_> {
             service.renew_export(&replication.volume);
         }
         let points = service.points(replication, replication.volume_id)?;
-        service.prune_points(replication, &points, Some(point.number))
+        service.prune_points(replication.volume.as_str(), &points, Some(point.number))
     }
 }
 
