@@ -123,8 +123,14 @@ fn flood_of_one_client_is_paced_and_delays_no_other() {
     let flood = u32::try_from(CLIENT_QUOTAS_PER_S).unwrap() * 20;
     for from in [STRANGER, CLIENT] {
         let greedy = asked.socket(from);
-        for xid in 0..flood {
-            greedy.send(&question(xid, VERSION_2, "/vol")).unwrap();
+        // Of the flood, some waits at the rate of its client, and the rest is dropped. A machine under load loses some of
+        // it before.
+        let dropped = || asked.running.service.rates.quotas.throttled().1;
+        let before = dropped();
+        while dropped() == before {
+            for xid in 0..flood {
+                greedy.send(&question(xid, VERSION_2, "/vol")).unwrap();
+            }
         }
         let other = asked.socket(OTHER);
         // A datagram may be lost in the flood.
@@ -135,8 +141,6 @@ fn flood_of_one_client_is_paced_and_delays_no_other() {
             other.recv(&mut datagram).is_ok()
         };
         assert!((0..20).any(is_served), "another client during a flood of {from:?}");
-        // Of the flood, some waits at the rate of its client, and the rest is dropped.
-        assert!(asked.running.service.rates.quotas.throttled().1 > 0, "{from:?}");
     }
 }
 

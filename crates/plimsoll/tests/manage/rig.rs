@@ -202,6 +202,11 @@ impl Service {
         self.child.wait().unwrap();
     }
 
+    pub fn start_again_with(&mut self, options: &[&str]) {
+        self.options = options.iter().map(|&option| option.to_owned()).collect();
+        self.start_again();
+    }
+
     pub fn start_again(&mut self) {
         let options: Vec<&str> = self.options.iter().map(String::as_str).collect();
         self.child = serve(&self.dir, &options);

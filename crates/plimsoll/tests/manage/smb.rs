@@ -237,7 +237,7 @@ fn a_restart_without_smb_serves_the_rest() {
     let Some(mut service) = service() else { return };
     make(&service, "v1", &["--allow", "127.0.0.1"]);
     service.stop();
-    service.start_again();
+    service.start_again_with(&[]);
     assert!(service.announcement().get("smb").is_none());
     let warned = service.says(&["warning", "list"]);
     assert!(warned.contains("v1 is not served over smb"), "{warned}");

@@ -9,6 +9,7 @@ use smb_wire::lease::{Lease, LeaseFlags, LeaseV2};
 use smb_wire::notify::{NotifyAction, NotifyInformation, NotifyWriter};
 use smb_wire::oplock::{LeaseKey, LeaseState};
 use smb_wire::posix::*;
+use smb_wire::quota::{QueryQuota, QuotaInformation};
 use smb_wire::ranges::*;
 use smb_wire::reparse::{ReparseData, SymbolicLink};
 use smb_wire::rpc::{Syntax, samr, srvsvc};
@@ -84,6 +85,15 @@ fn controls() -> Vec<(&'static str, Vec<u8>)> {
         snapshots: name(),
     };
     let timewarp = TimewarpToken { timestamp: FileTime(0x01da_1744_f560_0a00) };
+    let sids = vec![Sid::unix_user(7), Sid::unix_user(8)];
+    let query = QueryQuota { return_single: false, restart_scan: true, sids, start: None };
+    let quota = QuotaInformation {
+        change_time: FileTime(1),
+        quota_used: 2,
+        quota_threshold: 3,
+        quota_limit: 4,
+        sid: Sid::unix_user(7),
+    };
     let usage = RegionUsage::VALID_CACHED_DATA;
     let trim = FileLevelTrim { ranges: vec![TrimRange { offset: 2, length: 3 }; 2] };
     let link = SymbolicLink {
@@ -108,6 +118,8 @@ fn controls() -> Vec<(&'static str, Vec<u8>)> {
         ("copy::DuplicateExtentsEx", ex.to_bytes()),
         ("snapshots::SnapshotArray<'_>", snapshots.to_bytes()),
         ("snapshots::TimewarpToken", timewarp.to_bytes()),
+        ("quota::QueryQuota", query.to_bytes()),
+        ("quota::QuotaInformation", quota.to_bytes()),
     ]
 }
 
