@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::name::{PeerName, VolumeName};
-use replicate::link::{self, Identity};
+use replicate::link::{self, Identity, Stop};
 use replicate::replication::Link;
 use std::io;
 use std::sync::Arc;
@@ -66,16 +66,29 @@ pub(crate) struct Serving {
 
 /// Connects to peers.
 pub trait Dialer: Send + Sync {
-    /// Connects to the service at `address`, which has to prove this key, and proves that of `identity`.
-    fn dial(&self, identity: &Identity, address: &str, key: PublicKey) -> io::Result<Box<dyn Link>>;
+    /// Connects to the service at `address`, which has to prove this key, and proves that of `identity`. The connection ends
+    /// soon when `stop` is true.
+    fn dial(
+        &self,
+        identity: &Identity,
+        address: &str,
+        key: PublicKey,
+        stop: Stop,
+    ) -> io::Result<Box<dyn Link>>;
 }
 
 /// Connects with TLS.
 pub struct TlsDialer;
 
 impl Dialer for TlsDialer {
-    fn dial(&self, identity: &Identity, address: &str, key: PublicKey) -> io::Result<Box<dyn Link>> {
-        Ok(Box::new(link::connect(identity, address, key)?))
+    fn dial(
+        &self,
+        identity: &Identity,
+        address: &str,
+        key: PublicKey,
+        stop: Stop,
+    ) -> io::Result<Box<dyn Link>> {
+        Ok(Box::new(link::connect(identity, address, key, stop)?))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Strangers and peers at the listener for replications: what they may not do, and what it costs.
 
 use replicate::limits::{NETWORK_HANDSHAKES_MAX, PEER_CONNECTIONS_MAX, THREADS_MAX};
-use replicate::link::{Connection, Identity, Listener, Peers, PublicKey, connect};
+use replicate::link::{self, Connection, Identity, Listener, Peers, PublicKey};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -11,6 +11,10 @@ use vfs::sync::Mutex;
 
 fn identity(number: u8) -> Identity {
     Identity::from_seed([number; 32]).unwrap()
+}
+
+fn connect(own: &Identity, address: &str, server: PublicKey) -> std::io::Result<Connection> {
+    link::connect(own, address, server, Arc::new(|| false))
 }
 
 /// Serves the peers 1 and 2 with an echo.
@@ -192,4 +196,26 @@ fn a_listener_that_stops_ends_all_connections_at_once() {
     drop(listener);
     assert!(echo(&mut peer).is_err() && is_ended(&mut silent));
     assert!(TcpStream::connect(address).is_err());
+}
+
+#[test]
+fn a_client_of_a_silent_service_stops_when_it_has_to() {
+    let silent = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let (address, polls) = (silent.local_addr().unwrap().to_string(), AtomicUsize::new(0));
+    let stop = move || polls.fetch_add(1, Ordering::SeqCst) > 1;
+    let begun = Instant::now();
+    let Err(error) = link::connect(&identity(1), &address, identity(9).public(), Arc::new(stop)) else {
+        panic!("nothing answers there");
+    };
+    assert!(error.to_string().contains("stopped") && begun.elapsed() < Duration::from_secs(9), "{error}");
+    // One that has answered, and is silent from then on.
+    let (listener, _) = start();
+    let is_stopped = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let stop = Arc::clone(&is_stopped);
+    let stop = Arc::new(move || stop.load(Ordering::SeqCst));
+    let mut connection = link::connect(&identity(1), &at(&listener), identity(9).public(), stop).unwrap();
+    assert_eq!(echo(&mut connection).unwrap(), 7);
+    is_stopped.store(true, Ordering::SeqCst);
+    let begun = Instant::now();
+    assert!(connection.read(&mut [0]).is_err() && begun.elapsed() < Duration::from_secs(30));
 }

@@ -1,7 +1,7 @@
 //! Connections between services in memory, which can be cut.
 
 use crate::{Dialer, PublicKey, Service};
-use replicate::link::Identity;
+use replicate::link::{Identity, Stop};
 use replicate::replication::Link;
 use std::collections::HashMap;
 use std::io::{self, ErrorKind, Read, Write};
@@ -30,7 +30,7 @@ impl FakeNetwork {
 }
 
 impl Dialer for FakeNetwork {
-    fn dial(&self, identity: &Identity, address: &str, key: PublicKey) -> io::Result<Box<dyn Link>> {
+    fn dial(&self, identity: &Identity, address: &str, key: PublicKey, _: Stop) -> io::Result<Box<dyn Link>> {
         self.dialed.fetch_add(1, Ordering::SeqCst);
         let found = self.services.lock().get(address).and_then(Weak::upgrade);
         let service = found.ok_or(ErrorKind::ConnectionRefused)?;

@@ -8,6 +8,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 const OPTIONS: [&str; 4] = ["--snapshots", "copy", "--replication-listen", "127.0.0.1:0"];
 
@@ -91,8 +92,8 @@ fn services_with_other_keys_are_refused_in_words() {
     assert!(said.contains("64 hexadecimal digits"), "{said}");
 }
 
-/// Passes connections on, and cuts each after so many bytes from the source.
-fn cutting_proxy(to: String, most: Arc<AtomicUsize>) -> String {
+/// Passes connections on, and after so many bytes from the source ends each, or falls silent.
+fn proxy(to: String, most: Arc<AtomicUsize>, falls_silent: bool) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = listener.local_addr().unwrap().to_string();
     thread::spawn(move || {
@@ -115,6 +116,9 @@ fn cutting_proxy(to: String, most: Arc<AtomicUsize>) -> String {
                     }
                     left -= len;
                 }
+                while falls_silent && left == 0 {
+                    thread::park();
+                }
                 _ = server.shutdown(Shutdown::Both);
                 _ = client.shutdown(Shutdown::Both);
             });
@@ -126,8 +130,8 @@ fn cutting_proxy(to: String, most: Arc<AtomicUsize>) -> String {
 #[test]
 fn cuts_and_kills_leave_one_point_and_the_transfer_goes_on() {
     let most = Arc::new(AtomicUsize::new(usize::MAX));
-    let proxy = Arc::clone(&most);
-    let (mut a, mut b) = peers(|a| cutting_proxy(address(a), proxy));
+    let limit = Arc::clone(&most);
+    let (mut a, mut b) = peers(|a| proxy(address(a), limit, false));
     a.says(&["replication", "authorize", "v1", "--peer", "site-b"]);
     put(&a, "v1", "a", "0");
     put(&a, "v1", "b", "0");
@@ -158,6 +162,63 @@ fn cuts_and_kills_leave_one_point_and_the_transfer_goes_on() {
     eventually("two points stay", || {
         a.json(&["snapshot", "list", "v1"])["items"].as_array().unwrap().len() == 2
     });
+}
+
+#[test]
+fn a_source_that_falls_silent_holds_up_neither_a_break_nor_a_stop() {
+    let most = Arc::new(AtomicUsize::new(usize::MAX));
+    let limit = Arc::clone(&most);
+    let (a, mut b) = peers(|a| proxy(address(a), limit, true));
+    a.says(&["replication", "authorize", "v1", "--peer", "site-b"]);
+    put(&a, "v1", "a", "first");
+    b.says(&["replication", "create", "v1", "--source", "v1", "--peer", "site-a"]);
+    // More than passes before the silence, however it is compressed.
+    let numbers = (1..600_u64).map(|number| format!("{:x}", number.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+    put(&a, "v1", "a", &numbers.collect::<String>());
+    for is_stop in [false, true] {
+        most.store(900, Ordering::SeqCst);
+        b.says(&["replication", "sync", "v1", "--no-wait"]);
+        assert_eq!(show(&b, "v1")["state"], json!("TRANSFERRING"));
+        let begun = Instant::now();
+        if is_stop {
+            b.stop();
+        } else {
+            b.says(&["replication", "break", "v1", "--force"]);
+            assert_eq!(read(&b, "v1", "a").as_deref(), Some("first"));
+            most.store(usize::MAX, Ordering::SeqCst);
+            b.says(&["replication", "resume", "v1"]);
+            b.says(&["replication", "sync", "v1"]);
+        }
+        // A silent side is given up after a minute.
+        assert!(begun.elapsed() < Duration::from_secs(40), "{:?}", begun.elapsed());
+    }
+}
+
+#[test]
+fn the_first_site_follows_the_second_one_and_takes_over_again() {
+    let (a, b) = peers(address);
+    a.says(&["peer", "update", "site-b", "--address", &address(&b)]);
+    a.says(&["replication", "authorize", "v1", "--peer", "site-b"]);
+    put(&a, "v1", "a", "1");
+    let follow = ["replication", "create", "v1", "--source", "v1", "--peer"];
+    b.says(&[&follow[..], &["site-a"]].concat());
+    b.says(&["replication", "break", "v1"]);
+    put(&b, "v1", "b", "2");
+    put(&a, "v1", "lost", "never transferred");
+    b.says(&["replication", "authorize", "v1", "--peer", "site-a"]);
+    let back = [&follow[..], &["site-b"]].concat();
+    let said = a.refuses(&back);
+    assert!(said.contains("would go back to replication.") && said.contains("--force"), "{said}");
+    a.says(&[&back[..], &["--force"]].concat());
+    assert_eq!((read(&a, "v1", "b").as_deref(), read(&a, "v1", "lost")), (Some("2"), None));
+    assert!(is_read_only(&a, "v1"));
+    assert!(b.says(&["replication", "list"]).contains("No replications."));
+    a.says(&["replication", "break", "v1"]);
+    put(&a, "v1", "c", "3");
+    a.says(&["replication", "authorize", "v1", "--peer", "site-b"]);
+    b.says(&[&follow[..], &["site-a"]].concat());
+    assert_eq!(read(&b, "v1", "c").as_deref(), Some("3"));
+    assert!(is_read_only(&b, "v1") && !is_read_only(&a, "v1"));
 }
 
 #[test]

@@ -15,6 +15,12 @@ use std::time::{Duration, Instant};
 
 const SILENCE: Duration = Duration::from_secs(SILENCE_S_MAX);
 
+/// The time after which a connection that waits looks whether it has to end.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Whether a connection has to end, although the other side is silent.
+pub type Stop = Arc<dyn Fn() -> bool + Send + Sync>;
+
 /// A connection with a peer that has proved its key.
 pub struct Connection {
     socket: Socket,
@@ -23,7 +29,7 @@ pub struct Connection {
 }
 
 /// Connects to a service at `HOST:PORT`, which must have this key.
-pub fn connect(identity: &Identity, address: &str, server: PublicKey) -> io::Result<Connection> {
+pub fn connect(identity: &Identity, address: &str, server: PublicKey, stop: Stop) -> io::Result<Connection> {
     let config = Arc::new(client_config(identity, server)?);
     let mut last = io::Error::new(ErrorKind::NotFound, format!("{address} has no address"));
     for address in address.to_socket_addrs()? {
@@ -33,7 +39,7 @@ pub fn connect(identity: &Identity, address: &str, server: PublicKey) -> io::Res
                 // Not sent: there are no names.
                 let name = ServerName::from(stream.peer_addr()?.ip());
                 let session = ClientConnection::new(config, name).map_err(io::Error::other)?;
-                return Connection::start(stream, session.into());
+                return Connection::start(stream, session.into(), stop);
             }
         }
     }
@@ -43,14 +49,16 @@ pub fn connect(identity: &Identity, address: &str, server: PublicKey) -> io::Res
 impl Connection {
     pub(super) fn accept(stream: TcpStream, config: Arc<ServerConfig>) -> io::Result<Self> {
         let session = ServerConnection::new(config).map_err(io::Error::other)?;
-        Self::start(stream, session.into())
+        // The listener closes the socket.
+        Self::start(stream, session.into(), Arc::new(|| false))
     }
 
-    fn start(stream: TcpStream, mut session: Session) -> io::Result<Self> {
+    fn start(stream: TcpStream, mut session: Session, stop: Stop) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(Duration::from_secs(HANDSHAKE_S_MAX)))?;
         let deadline = Some(Instant::now() + Duration::from_secs(HANDSHAKE_S_MAX));
-        let mut socket = Socket { stream, deadline };
+        stream.set_read_timeout(Some(LOOK))?;
+        let mut socket = Socket { stream, deadline, stop };
         while session.is_handshaking() {
             let (read, written) = session.complete_io(&mut socket).map_err(in_words)?;
             if read + written == 0 {
@@ -60,7 +68,6 @@ impl Connection {
         let key = session.peer_certificates().and_then(|keys| PublicKey::of_spki(keys.first()?));
         let peer = key.ok_or_else(|| io::Error::other("the other side has no key"))?;
         socket.deadline = None;
-        socket.stream.set_read_timeout(Some(SILENCE))?;
         socket.stream.set_write_timeout(Some(SILENCE))?;
         Ok(Self { socket, session, peer })
     }
@@ -108,22 +115,28 @@ impl Drop for Connection {
     }
 }
 
-/// A socket whose reads end at a deadline, however few bytes come at a time.
+/// A socket whose reads end at a deadline, however few bytes come at a time; without one, after silence.
 struct Socket {
     stream: TcpStream,
     deadline: Option<Instant>,
+    stop: Stop,
 }
 
 impl Read for Socket {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        if let Some(deadline) = self.deadline {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+        let until = self.deadline.unwrap_or_else(|| Instant::now() + SILENCE);
+        loop {
+            if (self.stop)() {
+                return Err(io::Error::other("stopped"));
+            }
+            if Instant::now() >= until {
                 return Err(ErrorKind::TimedOut.into());
             }
-            self.stream.set_read_timeout(Some(left))?;
+            match self.stream.read(into) {
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+                done => return done,
+            }
         }
-        self.stream.read(into)
     }
 }
 

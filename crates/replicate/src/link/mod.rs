@@ -7,6 +7,6 @@ mod key;
 mod listener;
 mod tls;
 
-pub use connection::{Connection, connect};
+pub use connection::{Connection, Stop, connect};
 pub use key::{Identity, PublicKey};
 pub use listener::{Listener, Peers};

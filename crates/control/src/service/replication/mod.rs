@@ -482,7 +482,7 @@ impl Service {
                 Ok(self.points(replication, source)?.into_iter().map(|(number, _)| number).collect())
             }
             None => {
-                let mut link = self.dial_source(replication)?;
+                let mut link = self.dial_source(replication, None)?;
                 ask(&mut *link, &transfer::request(replication)).map_err(refused)
             }
         }

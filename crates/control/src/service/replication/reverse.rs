@@ -78,7 +78,7 @@ impl Service {
             pace: &mut |_| ControlFlow::Continue(()),
             progress: &mut |_| ControlFlow::Continue(()),
         };
-        let mut link = self.dial_source(turned)?;
+        let mut link = self.dial_source(turned, None)?;
         let request = transfer::request(turned);
         let theirs = fetch_maps(&mut *link, &request, turned.next_point, &incoming, &mut means);
         let theirs = theirs.and_then(|theirs| {

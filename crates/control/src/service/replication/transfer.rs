@@ -77,6 +77,9 @@ impl Service {
                 let duration_ms = ended_ms.saturating_sub(started_ms);
                 JobEnd::Transferred(Transfer { ended_ms, duration_ms, bytes, point_ms })
             }
+            // The end of its connection is no failure then.
+            Err(_) if self.jobs.is_cancelled(id) => JobEnd::Cancelled,
+            Err(_) if self.jobs.is_closed() => JobEnd::Stopped,
             Err(error) => JobEnd::Failed(error.to_string()),
         }
     }
@@ -125,14 +128,18 @@ impl Service {
         match replication.source_id {
             Some(source) => self.transfer_here(id, replication, source, work),
             None => {
-                let mut link = self.dial_source(replication).map_err(unable)?;
+                let mut link = self.dial_source(replication, Some(id)).map_err(unable)?;
                 self.take_over(id, replication, work, &mut *link)
             }
         }
     }
 
-    /// Connects to the service of the source.
-    pub(super) fn dial_source(&self, replication: &Replication) -> Result<Box<dyn Link>> {
+    /// Connects to the service of the source, until the job is cancelled.
+    pub(super) fn dial_source(
+        &self,
+        replication: &Replication,
+        job: Option<OperationId>,
+    ) -> Result<Box<dyn Link>> {
         let Some(name) = &replication.peer else {
             return Err(Error::invalid("a connection to this service", "one to another service"));
         };
@@ -140,7 +147,9 @@ impl Service {
         let reason =
             format!("the peer {name} has no address: give it with \"plimsoll peer update {name} --address\"");
         let address = peer.address.ok_or(ReplicationError::Failed { reason })?;
-        let link = self.dependencies.dialer.dial(&self.identity()?, &address, peer.key);
+        let jobs = Arc::clone(&self.jobs);
+        let stop = move || jobs.is_closed() || job.is_some_and(|job| jobs.is_cancelled(job));
+        let link = self.dependencies.dialer.dial(&self.identity()?, &address, peer.key, Arc::new(stop));
         let failed =
             |error| ReplicationError::Failed { reason: format!("cannot reach {name} at {address}: {error}") };
         Ok(link.map_err(failed)?)
