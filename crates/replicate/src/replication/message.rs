@@ -8,6 +8,8 @@ use vfs::{FileKey, Time};
 pub(super) const VERSION: u8 = 1;
 /// Points that a side names, at most.
 pub(super) const POINTS_MAX: usize = 16;
+/// The greatest number of a point: more than one each nanosecond of a century.
+pub const POINT_NUMBER_MAX: u64 = 1 << 62;
 /// Bytes of the name of a volume.
 const VOLUME_BYTES_MAX: usize = 255;
 

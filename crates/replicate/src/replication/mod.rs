@@ -17,7 +17,7 @@ mod send;
 
 pub use difference::{Changes, count_changes};
 pub use frame::Link;
-pub use message::{Point, RelationId, Request};
+pub use message::{POINT_NUMBER_MAX, Point, RelationId, Request};
 pub use receive::{Target, WorkDir, ask, clear, fetch_maps, has_no_files, receive};
 pub use send::{Find, Origin, Purpose, serve};
 

@@ -4,7 +4,7 @@ use super::apply::{self, Applier, Files};
 use super::frame::{Frames, Link};
 use super::key_map::{self, Draft, KeyMap};
 use super::log::{Found, Log, Start};
-use super::message::{Message, POINTS_MAX, Point, Request};
+use super::message::{Message, POINT_NUMBER_MAX, POINTS_MAX, Point, Request};
 use super::{ALIVE, Means};
 use crate::error::{Error, Result, at};
 use crate::format::sort_key;
@@ -263,6 +263,9 @@ fn check_start(start: &Start, points: &[u64], target: &Arc<dyn Backend>) -> Resu
     let last = points.last().copied();
     if start.point.number == 0 || Some(start.point.number) <= last {
         return Err(Error::Peer("its point does not follow the last one"));
+    }
+    if start.point.number > POINT_NUMBER_MAX {
+        return Err(Error::Peer("the number of its point is too large"));
     }
     match start.base {
         None if last.is_some() => Err(Error::Peer("it sends everything although there are points in common")),

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 const SILENCE: Duration = Duration::from_millis(150);
 const HELLO: u8 = 1;
+const BEGIN: u8 = 2;
 const TOTALS: u8 = 5;
 const RECORD: u8 = 6;
 const DATA: u8 = 7;
@@ -254,6 +255,23 @@ fn old_points_that_are_played_again_are_refused() {
     };
     let Lied { received, .. } = lie(&source, &destination, &again, &honest);
     assert!(matches!(received, Err(Error::Peer("its point does not follow the last one"))), "{received:?}");
+    sync(&source, &destination);
+}
+
+#[test]
+fn numbers_of_points_are_bounded() {
+    let destination = Destination::new();
+    let source = changed(&destination);
+    // An integer of nine bytes or more, in place of the number 2.
+    let down = |_: usize, mut payload: Vec<u8>| {
+        if payload[0] == BEGIN {
+            assert_eq!(payload[1], 2);
+            payload.splice(1..2, [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]).for_each(drop);
+        }
+        vec![payload]
+    };
+    let Lied { received, .. } = lie(&source, &destination, &down, &honest);
+    assert!(matches!(received, Err(Error::Peer("the number of its point is too large"))), "{received:?}");
     sync(&source, &destination);
 }
 

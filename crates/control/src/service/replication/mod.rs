@@ -11,7 +11,7 @@ use crate::difference::Difference;
 use crate::error::{Error, Result};
 use crate::job::JobSpec;
 use crate::kind::{Kind, State};
-use crate::name::{PeerName, SnapshotName, VolumeName};
+use crate::name::{PeerName, SnapshotName, VolumeName, steers_terminal};
 use crate::object_locks::{Locked, Mode, Object, Objects};
 use crate::operation::{Actor, ChangeContext, ChangeResult, Operation, OperationId, Verb};
 use crate::replication::{
@@ -725,5 +725,26 @@ fn taken(point: &Snapshot) -> Time {
 }
 
 fn refused(error: replicate::Error) -> Error {
-    Error::Replication(ReplicationError::Failed { reason: error.to_string() })
+    Error::Replication(ReplicationError::Failed { reason: harmless(&error.to_string()) })
+}
+
+/// Characters of a reason, which may be the words of another service.
+const REASON_CHARS_MAX: usize = 500;
+
+/// A text that neither steers a terminal nor fills a screen.
+fn harmless(text: &str) -> String {
+    let shown = |c| if steers_terminal(c) { char::REPLACEMENT_CHARACTER } else { c };
+    text.chars().take(REASON_CHARS_MAX).map(shown).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_another_service_are_harmless() {
+        let reason = |text: &str| refused(replicate::Error::Refused(text.to_owned())).to_string();
+        assert_eq!(reason("no\u{1b}[2J\u{202e}"), "the replication failed: no\u{fffd}[2J\u{fffd}");
+        assert!(reason(&"x".repeat(1 << 20)).len() < 600);
+    }
 }

@@ -8,15 +8,15 @@ use crate::peer::{Authorization, PublicKey, Serving};
 use crate::replication::{Phase, Replication};
 use crate::service::Service;
 use crate::store;
-use replicate::replication::{Link, Means, Origin, Point, Purpose, Request, WorkDir, serve};
+use replicate::replication::{
+    Link, Means, Origin, POINT_NUMBER_MAX, Point, Purpose, Request, WorkDir, serve,
+};
 use rusqlite::Connection;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vfs::{Backend, FsError, VolumeId};
 
-/// The greatest number of a point that a peer may name.
-const POINT_MAX: u64 = 1 << 62;
 /// Points that stay on each side.
 const POINTS_KEPT: usize = 2;
 
@@ -217,7 +217,7 @@ impl Service {
         let side = SourceSide::of_peer(self, authorization, own.relation);
         match purpose {
             Purpose::Points => Ok(side),
-            Purpose::Turn(next) if next > POINT_MAX => {
+            Purpose::Turn(next) if next > POINT_NUMBER_MAX => {
                 Err(replicate::Error::Peer("the number of its next point is too large"))
             }
             Purpose::Turn(next) => {
@@ -229,7 +229,7 @@ impl Service {
             }
             Purpose::Transfer => {
                 let last = side.side()?.last().map_or(0, |(number, _)| *number);
-                let next = own.next_point.max(last + 1);
+                let next = own.next_point.max(last.saturating_add(1));
                 let turned = self.change(|store| {
                     store::replication::delete(store, own.relation)?;
                     store::peer::set_relation(store, authorization, own.relation)?;
