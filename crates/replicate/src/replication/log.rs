@@ -107,20 +107,32 @@ impl Entry {
 pub(super) struct Log {
     file: File,
     unwritten: Vec<u8>,
+    len: u64,
+    /// A source that sends more than this is not honest.
+    len_max: u64,
 }
 
 impl Log {
     pub(super) fn create(path: &Path, start: &Start) -> Result<Self> {
         let file = stable::files::create_or_truncate(path, MODE).map_err(Error::Scratch)?;
-        let mut log = Self { file, unwritten: Vec::new() };
+        let mut log = Self { file, unwritten: Vec::new(), len: 0, len_max: u64::MAX };
         log.push(&Entry::Start(start.clone()))?;
         log.sync()?;
         path.parent().map_or(Ok(()), stable::files::sync_dir).map_err(Error::Scratch)?;
         Ok(log)
     }
 
+    #[must_use]
+    pub(super) fn at_most(self, len_max: u64) -> Self {
+        Self { len_max, ..self }
+    }
+
     pub(super) fn push(&mut self, entry: &Entry) -> Result<()> {
         let payload = entry.encode();
+        self.len += payload.len() as u64;
+        if self.len > self.len_max {
+            return Err(Error::Peer("its records are more than the destination can have"));
+        }
         let len = u32::try_from(payload.len()).map_err(|_| Error::Peer("a record is too long"))?;
         self.unwritten.extend_from_slice(&len.to_be_bytes());
         self.unwritten.extend_from_slice(&checksum(&payload));
@@ -179,7 +191,8 @@ impl Found {
             io::Seek::seek(&mut file, io::SeekFrom::End(0))?;
             Ok(file)
         };
-        Ok(Log { file: open().map_err(Error::Scratch)?, unwritten: Vec::new() })
+        let file = open().map_err(Error::Scratch)?;
+        Ok(Log { file, unwritten: Vec::new(), len: self.len, len_max: u64::MAX })
     }
 }
 

@@ -17,6 +17,10 @@ use std::sync::Arc;
 use std::time::Instant;
 use vfs::{Backend, Blocking, FileKey, FileType, FsError, FsResult, Name, NodeRef};
 
+/// Bytes of records that every transfer may have, and for each file that the volume can have.
+const LOG_BYTES: u64 = 1 << 30;
+const LOG_BYTES_OF_FILE: u64 = 1 << 10;
+
 /// The volume that a replication writes.
 pub trait Target {
     /// The live files. No client reaches them, and nothing else changes them.
@@ -32,6 +36,7 @@ pub trait Target {
 pub struct WorkDir {
     path: PathBuf,
     safe_bytes: u64,
+    log_bytes: Option<u64>,
 }
 
 impl WorkDir {
@@ -40,13 +45,30 @@ impl WorkDir {
         if !path.is_dir() {
             stable::files::make_dirs(path, 0o700).map_err(Error::Scratch)?;
         }
-        Ok(Self { path: path.to_owned(), safe_bytes: apply::SAFE_BYTES })
+        Ok(Self { path: path.to_owned(), safe_bytes: apply::SAFE_BYTES, log_bytes: None })
     }
 
     /// Makes the place of a transfer safe after so many bytes of data.
     #[must_use]
     pub fn safe_after(self, safe_bytes: u64) -> Self {
         Self { safe_bytes, ..self }
+    }
+
+    /// Takes at most so many bytes of records in a transfer. By default this follows from the size of the volume.
+    #[must_use]
+    pub fn log_at_most(self, bytes: u64) -> Self {
+        Self { log_bytes: Some(bytes), ..self }
+    }
+
+    /// The bytes that the log of a transfer to this volume may have.
+    fn log_bytes_max(&self, target: &dyn Backend) -> Result<u64> {
+        if let Some(bytes) = self.log_bytes {
+            return Ok(bytes);
+        }
+        let stat = target.stat().map_err(at(|| "the destination".to_owned()))?;
+        // Names and attributes of each file; extended attributes, which count as its data.
+        let files = stat.files_total.saturating_mul(LOG_BYTES_OF_FILE);
+        Ok(LOG_BYTES.saturating_add(files).saturating_add(stat.bytes_total))
     }
 
     fn log(&self) -> PathBuf {
@@ -178,6 +200,7 @@ pub fn receive(
         _ => return Err(Error::Peer("it goes on with another transfer")),
     };
     let files = Files::open(target.backend()?, start.root, work.map_of(last)?)?;
+    let log = log.at_most(work.log_bytes_max(&*files.target)?);
     take(&mut frames, Applier::new(&files, log, work.safe_bytes), means)?;
     finish_alive(&mut frames, work, points, start.point, &files, target, means)?;
     let done = Message::Done { number: start.point.number };

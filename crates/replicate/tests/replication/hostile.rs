@@ -259,6 +259,24 @@ fn old_points_that_are_played_again_are_refused() {
 }
 
 #[test]
+fn records_that_no_volume_can_have_do_not_fill_the_disk() {
+    let mut destination = Destination::new();
+    let source = changed(&destination);
+    for file in 0..300 {
+        source.volume.put(&format!("file-{file}"), b"data");
+    }
+    destination.log_bytes = Some(20_000);
+    for _ in 0..3 {
+        let Lied { received, .. } = lie(&source, &destination, &honest, &honest);
+        let refused = Error::Peer("its records are more than the destination can have").to_string();
+        assert_eq!(received.unwrap_err().to_string(), refused);
+        assert_eq!(destination.last(), Some(1));
+    }
+    destination.log_bytes = None;
+    sync(&source, &destination);
+}
+
+#[test]
 fn numbers_of_points_are_bounded() {
     let destination = Destination::new();
     let source = changed(&destination);

@@ -94,6 +94,7 @@ pub(crate) struct Destination {
     dir: tempfile::TempDir,
     scratch: tempfile::TempDir,
     safe_bytes: u64,
+    pub(crate) log_bytes: Option<u64>,
 }
 
 impl Destination {
@@ -105,7 +106,7 @@ impl Destination {
         let provisioner = MemProvisioner::new(Arc::new(|| seconds(90_000)), ROOM);
         provisioner.make(TARGET, &Root { mode: 0o700, uid: 5, gid: 5 }, room).unwrap();
         let (dir, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        Self { provisioner, points: Arc::default(), dir, scratch, safe_bytes: 1 << 20 }
+        Self { provisioner, points: Arc::default(), dir, scratch, safe_bytes: 1 << 20, log_bytes: None }
     }
 
     /// Makes the place of a transfer safe after so many bytes.
@@ -145,7 +146,8 @@ impl Destination {
     }
 
     fn work(&self) -> WorkDir {
-        WorkDir::open(self.dir.path()).unwrap().safe_after(self.safe_bytes)
+        let work = WorkDir::open(self.dir.path()).unwrap().safe_after(self.safe_bytes);
+        self.log_bytes.into_iter().fold(work, WorkDir::log_at_most)
     }
 
     /// Takes over the next point through `link`.
