@@ -116,11 +116,24 @@ impl Origin for SourceSide<'_> {
     }
 }
 
+/// A connection in the list of those of peers; leaves it when dropped, also after a panic.
+struct Listed<'s> {
+    service: &'s Service,
+    connection: Arc<AtomicBool>,
+}
+
+impl Drop for Listed<'_> {
+    fn drop(&mut self) {
+        self.service.serving.lock().retain(|one| !Arc::ptr_eq(&one.is_ended, &self.connection));
+    }
+}
+
 impl Service {
     /// Serves a peer with this key, which has connected, until the transfer ends. Its newer connection, and the end of its
     /// authorization, end it.
     pub fn serve_peer(&self, key: &PublicKey, link: &mut dyn Link) -> replicate::Result<()> {
         let ended = Arc::new(AtomicBool::new(false));
+        let _listed = Listed { service: self, connection: Arc::clone(&ended) };
         let find = |request: &Request, purpose: Purpose| {
             let side = self.find_source(key, request, purpose)?;
             let (peer, relation) = (side.destination.clone(), side.relation);
@@ -137,9 +150,7 @@ impl Service {
         let scratch = self.dependencies.dir.join("replication");
         let made = stable::files::make_dirs(&scratch, 0o700).map_err(replicate::Error::Scratch);
         let mut means = Means { scratch: &scratch, pace: &mut |_| go_on(), progress: &mut |_| go_on() };
-        let served = made.and_then(|()| serve(link, &find, &mut means)).map(drop);
-        self.serving.lock().retain(|one| !Arc::ptr_eq(&one.is_ended, &ended));
-        served
+        made.and_then(|()| serve(link, &find, &mut means)).map(drop)
     }
 
     /// Ends connections of peers at their next step.
