@@ -31,6 +31,8 @@ pub const ACCOUNT_ID_MAX: u32 = 2_000_000_000;
 pub const PASSWORD_UNITS_MAX: usize = 256;
 /// Windows names of a user.
 pub const WINDOWS_NAMES_MAX: usize = 16;
+/// The greatest reserve for snapshots, in percent of a volume's capacity.
+pub const SNAP_RESERVE_MAX: u8 = 90;
 /// Characters of a snapshot's description.
 pub const DESCRIPTION_CHARS_MAX: usize = 2_048;
 /// Paths of a restore.

@@ -3,7 +3,7 @@
 //! The table of operations is their journal. [`Jobs`] has those that wait for a thread or run now.
 
 use crate::job_backup::BackupJob;
-use crate::limits::{JOB_PAUSE_MS_MAX, VAULT_JOBS_MAX};
+use crate::limits::{JOB_PAUSE_MS_MAX, JOB_PAUSE_MS_MIN, VAULT_JOBS_MAX};
 use crate::operation::OperationId;
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, VecDeque};
@@ -91,6 +91,8 @@ struct RunningJob {
     spec: JobSpec,
     progress: Option<JobProgress>,
     is_cancelled: bool,
+    /// Whether it has done what cannot be undone, and can only be finished.
+    is_final: bool,
     begun: Nanos,
     /// The time of the last step.
     stepped: Nanos,
@@ -103,7 +105,7 @@ pub(crate) enum Cancelled {
     Waiting,
     /// The job ends at its next step.
     Running,
-    /// The job has ended, or belongs to another run.
+    /// The job has ended, belongs to another run, or can only be finished.
     Gone,
 }
 
@@ -216,11 +218,29 @@ impl Jobs {
         if goes_on(&mut state) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 
+    /// [`Jobs::step`] of a job that can be cancelled before its first step alone: later, only the end of the service ends it.
+    pub(crate) fn final_step(&self, id: OperationId, progress: Progress) -> ControlFlow<()> {
+        let mut state = self.state.lock();
+        let is_closed = state.is_closed;
+        let Some(job) = state.running.get_mut(&id) else { return ControlFlow::Break(()) };
+        if is_closed || (job.is_cancelled && !job.is_final) {
+            return ControlFlow::Break(());
+        }
+        let Progress { done, total } = progress;
+        job.progress = Some(JobProgress { done, total, unit: job.spec.unit(), per_second: None });
+        job.is_final = true;
+        ControlFlow::Continue(())
+    }
+
     /// Lets others use the storage for as long as the last step took, so that a job takes at most half of its time.
     pub(crate) fn pause(&self, id: OperationId, now: impl Fn() -> Nanos) {
         let mut state = self.state.lock();
         let Some(job) = state.running.get_mut(&id) else { return };
         let took = Duration::from_nanos(now().0.saturating_sub(job.stepped.0));
+        // Short steps share a pause.
+        if took < Duration::from_millis(JOB_PAUSE_MS_MIN) {
+            return;
+        }
         let pause = took.min(Duration::from_millis(JOB_PAUSE_MS_MAX));
         let goes_on = |state: &mut JobsState| {
             !state.is_closed && state.running.get(&id).is_some_and(|job| !job.is_cancelled)
@@ -252,7 +272,9 @@ impl Jobs {
         if state.waiting.len() < waiting {
             return Cancelled::Waiting;
         }
-        let Some(job) = state.running.get_mut(&id) else { return Cancelled::Gone };
+        let Some(job) = state.running.get_mut(&id).filter(|job| !job.is_final) else {
+            return Cancelled::Gone;
+        };
         job.is_cancelled = true;
         self.changed.notify_all();
         Cancelled::Running
@@ -314,7 +336,8 @@ impl JobsState {
         }
         let job = self.next_place().and_then(|place| self.waiting.remove(place))?;
         let (begun, stepped) = (Nanos::default(), Nanos::default());
-        let running = RunningJob { spec: job.spec, progress: None, is_cancelled: false, begun, stepped };
+        let (spec, progress) = (job.spec, None);
+        let running = RunningJob { spec, progress, is_cancelled: false, is_final: false, begun, stepped };
         self.running.insert(job.id, running);
         Some(job)
     }

@@ -5,7 +5,7 @@
 
 use crate::error::{Error, Result};
 
-use crate::limits::{FILESTORE_NAMES_MAX, SNAPSHOTS_PER_VOLUME_MAX};
+use crate::limits::{FILESTORE_NAMES_MAX, SNAP_RESERVE_PERCENT_MAX, SNAPSHOTS_PER_VOLUME_MAX};
 use crate::name::SnapshotName;
 use crate::pool::Pool;
 use crate::pool_totals::Totals;
@@ -75,6 +75,34 @@ pub(crate) fn capacity(pool: &Pool, volume: &Volume) -> Capacity {
     Capacity { bytes: volume.size.0, files }
 }
 
+/// The bytes that the files of a volume leave to its snapshots: whole blocks, as clients count.
+pub(crate) fn reserve(volume: &Volume) -> u64 {
+    let bytes = u128::from(volume.size.0) * u128::from(volume.snap_reserve) / 100;
+    let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+    bytes - bytes % vfs::backend::charge::BLOCK_BYTES
+}
+
+/// Refuses a reserve for snapshots that the provider does not offer. Google Cloud NetApp Volumes has `snapReserve`; the
+/// volumes of Azure NetApp Files and the instances of Filestore have none.
+fn check_snap_reserve(level: Level, percent: u8) -> Result<()> {
+    let what = || format!("{level}: a reserve of {percent} % for snapshots");
+    match level.info().provider {
+        _ if percent == 0 => Ok(()),
+        Provider::Anf | Provider::Filestore => {
+            Err(Error::invalid(what(), "0 %: snapshots use the space of the volume at this level"))
+        }
+        Provider::Gcnv | Provider::Plimsoll if percent > SNAP_RESERVE_PERCENT_MAX => {
+            Err(Error::invalid(what(), format!("0 to {SNAP_RESERVE_PERCENT_MAX} %")))
+        }
+        Provider::Gcnv | Provider::Plimsoll => Ok(()),
+    }
+}
+
+/// Whether volumes in `pool` can have a reserve for snapshots.
+pub(crate) fn has_snap_reserve(pool: &Pool, level: Option<Level>) -> bool {
+    check_snap_reserve(level.unwrap_or(pool.level), 1).is_ok()
+}
+
 /// The pool as the catalog sees it for `volume`: at the volume's own level, if it has one.
 fn home(pool: &Pool, volume: &Volume) -> envelope::Pool {
     match volume.level {
@@ -106,6 +134,7 @@ pub(crate) fn check_volume(pool: &Pool, volume: &Volume) -> Result<()> {
     home(pool, volume).volume_limits(&volume.declared())?;
     check_protocols(level, volume.protocols)?;
     check_security_style(volume)?;
+    check_snap_reserve(level, volume.snap_reserve)?;
     check_rules(level, volume)
 }
 
@@ -142,7 +171,7 @@ pub(crate) fn check_snapshots(pool: &Pool, volume: &Volume, count: usize) -> Res
     }
 }
 
-fn level_of(pool: &Pool, volume: &Volume) -> Result<Level> {
+pub(crate) fn level_of(pool: &Pool, volume: &Volume) -> Result<Level> {
     let Some(level) = volume.level else { return Ok(pool.level) };
     if pool.level.info().provider != Provider::Plimsoll {
         let what = format!("a separate level {level} for a volume in a pool of {}", pool.level);

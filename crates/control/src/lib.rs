@@ -68,7 +68,8 @@ pub use key_file::KeyFile;
 pub use kind::{Kind, State};
 pub use levels::{RULES_MAX, default_root};
 pub use limits::{
-    DESCRIPTION_CHARS_MAX, JOB_THREADS, RESTORE_PATH_CHARS_MAX, RESTORE_PATHS_MAX, SNAPSHOTS_PER_VOLUME_MAX,
+    DESCRIPTION_CHARS_MAX, JOB_THREADS, RESTORE_PATH_CHARS_MAX, RESTORE_PATHS_MAX, SNAP_RESERVE_PERCENT_MAX,
+    SNAPSHOTS_PER_VOLUME_MAX,
 };
 pub use name::{
     BackupName, LABEL_KEY_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX, Labels, NAME_BYTES_MAX, PeerName,
@@ -87,7 +88,10 @@ pub use replication::{
 };
 pub use rule::{Access, Client, Clients, ExportRule};
 pub use schedule::{Daily, Hourly, Monthly, Schedules, WeekDay, Weekly, Zone};
-pub use service::{Clock, Dependencies, Entropy, PAGE_MAX, Page, ReplicationStatus, Service, VolumeClients};
+pub use service::{
+    Clock, Dependencies, Entropy, PAGE_MAX, Page, ReplicationStatus, Service, SnapshotFigures, VolumeClients,
+    VolumeSpace,
+};
 pub use smb::{CREATE_MODE, DIRECTORY_MODE, SMB_SETTINGS, SmbAssignment, SmbSetting, SmbSettings, SmbValue};
 pub use snapshot::{NewSnapshot, Snapshot, SnapshotChange, SnapshotKind, SnapshotState};
 pub use store::{STORE_FILE, StoreError};

@@ -3,6 +3,7 @@
 use crate::difference::{Difference, option, variant};
 use crate::name::{PolicyName, VaultName};
 use crate::schedule::{Daily, Hourly, Monthly, Schedules, Weekly, Zone};
+use crate::snapshot::SnapshotKind;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
@@ -46,7 +47,24 @@ pub struct PolicyChange {
     pub monthly: Option<Option<Monthly>>,
 }
 
+/// A run of a schedule that is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DueRun {
+    /// In milliseconds since 1970.
+    pub(crate) due_ms: u64,
+    /// Snapshots to retain.
+    pub(crate) keep: u32,
+}
+
 impl Policy {
+    /// The run of a schedule that is due now, if the last one was at `last_ms`: the last due time alone, also if several have
+    /// passed.
+    pub(crate) fn due_run(&self, kind: SnapshotKind, last_ms: u64, now_ms: u64) -> Option<DueRun> {
+        let keep = self.schedules.keep(kind)?;
+        let due_ms = self.schedules.last_due(kind, &self.zone, now_ms)?;
+        (due_ms > last_ms.max(self.since_ms)).then_some(DueRun { due_ms, keep })
+    }
+
     /// The policy after `change`, and the changed properties in words.
     pub(crate) fn changed(&self, change: &PolicyChange) -> (Self, Vec<&'static str>) {
         fn new<T: Clone>(wanted: Option<&T>, now: &T) -> T {

@@ -1,7 +1,7 @@
 //! Schedules: the times at which a policy makes snapshots.
 //!
-//! A due time is a minute of the clocks of a time zone. A day on which the clocks skip that minute has it at the end of the gap;
-//! a day on which it occurs twice has the first. An hourly schedule is due whenever the clocks show its minute.
+//! A due time is a minute of the clocks of a time zone. A day on which the clocks skip that minute has it when it would
+//! have been without the change; a day on which it occurs twice has the first. An hourly schedule is due whenever the clocks show its minute.
 
 use crate::error::{Error, Result};
 use crate::limits::SNAPSHOTS_PER_VOLUME_MAX;

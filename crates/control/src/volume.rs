@@ -43,6 +43,8 @@ pub struct Volume {
     pub policy: Option<PolicyName>,
     /// The time of the last change of `policy`, in milliseconds since 1970.
     pub(crate) policy_since_ms: u64,
+    /// The part that files leave to snapshots, in percent of the size.
+    pub snap_reserve: u8,
     /// The snapshot that it was made from, with the names of then, as in `v1/s1`.
     pub clone_of: Option<String>,
     /// The policy that makes its backups.
@@ -85,6 +87,10 @@ pub struct NewVolume {
     pub security_style: Option<SecurityStyle>,
     /// [`SnapshotDirectory::Reachable`] by default.
     pub snapshot_directory: Option<SnapshotDirectory>,
+    /// None by default.
+    pub policy: Option<PolicyName>,
+    /// The part that files leave to snapshots, in percent of the size: 0 by default.
+    pub snap_reserve: Option<u8>,
     /// The provider's default policy by default.
     pub rules: Option<Vec<ExportRule>>,
     pub endpoints: Option<Vec<IpAddr>>,
@@ -125,6 +131,8 @@ pub struct VolumeChange {
     pub policy: Option<Option<PolicyName>>,
     /// `Some(None)` removes it; its backups stay.
     pub backup_policy: Option<Option<PolicyName>>,
+    /// The part that files leave to snapshots, in percent of the size.
+    pub snap_reserve: Option<u8>,
     /// Replaces all rules.
     pub rules: Option<Vec<ExportRule>>,
     /// Replaces all endpoints.
@@ -160,6 +168,8 @@ impl NewVolume {
             durability: None,
             security_style: None,
             snapshot_directory: None,
+            policy: None,
+            snap_reserve: None,
             rules: None,
             endpoints: None,
             labels: Labels::new(),
@@ -194,6 +204,15 @@ impl NewVolume {
                 self.snapshot_directory.as_ref(),
                 |&directory| directory_word(directory).to_owned(),
             ),
+            Difference::if_set(
+                "policy",
+                &volume.policy,
+                self.policy.as_ref().map(|_| &self.policy),
+                |policy| option(policy.as_ref()),
+            ),
+            Difference::if_set("snap reserve", &volume.snap_reserve, self.snap_reserve.as_ref(), |percent| {
+                format!("{percent} %")
+            }),
             Difference::if_set("rules", &volume.rules, self.rules.as_ref(), rules),
             Difference::if_set("endpoints", &volume.endpoints, self.endpoints.as_ref(), endpoints),
             Difference::of("labels", &volume.labels, &self.labels, texts::labels),
@@ -252,6 +271,7 @@ impl Volume {
             snapshot_directory: new(change.snapshot_directory.as_ref(), &self.snapshot_directory),
             policy: new(change.policy.as_ref(), &self.policy),
             backup_policy: new(change.backup_policy.as_ref(), &self.backup_policy),
+            snap_reserve: new(change.snap_reserve.as_ref(), &self.snap_reserve),
             rules: new(change.rules.as_ref(), &self.rules),
             endpoints: new(change.endpoints.as_ref(), &self.endpoints),
             labels: new(change.labels.as_ref(), &self.labels),
@@ -293,6 +313,9 @@ impl Volume {
         if volume.backup_policy != self.backup_policy {
             let words = [self, &volume].map(|one| option(one.backup_policy.as_ref()));
             changes.push(format!("backup policy {} → {}", words[0], words[1]));
+        }
+        if volume.snap_reserve != self.snap_reserve {
+            changes.push(format!("snap reserve {} % → {} %", self.snap_reserve, volume.snap_reserve));
         }
         let others = [
             ("level", volume.level != self.level),

@@ -167,7 +167,7 @@ impl fmt::Display for Warning {
             ),
             Self::VolumeFull { volume } => write!(
                 f,
-                "the volume {volume} is full to {VOLUME_FULL_PERCENT} % or more: enlarge it or delete files"
+                "the volume {volume} is full to {VOLUME_FULL_PERCENT} % or more: enlarge it, or delete files and snapshots"
             ),
             Self::Defects { calls } => defects(f, *calls),
             Self::EndpointDown { volume, address, reason } => write!(

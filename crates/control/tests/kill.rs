@@ -151,6 +151,10 @@ impl Provisioner for Dirs {
         io(fs::rename(draft, self.dir(id).join("capacity")))
     }
 
+    fn set_snapshot_reserve(&self, _: VolumeId, _: u64) -> FsResult<()> {
+        Ok(())
+    }
+
     fn set_root(&self, _: VolumeId, _: &Root) -> FsResult<()> {
         Ok(())
     }

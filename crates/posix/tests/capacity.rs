@@ -34,7 +34,7 @@ const CAPACITY: Capacity = Capacity { bytes: 64 << 20, files: 1000 };
 const WAIT_MAX: Duration = Duration::from_secs(600);
 
 fn open(data: &Path) -> Arc<Volumes> {
-    Volumes::open(data, Options::default()).expect("volumes")
+    Volumes::open(data, Options { copy_snapshots: true, ..Options::default() }).expect("volumes")
 }
 
 fn root() -> Root {

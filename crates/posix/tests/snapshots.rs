@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use vfs::backend::KEEP_SET_ID;
 use vfs::{
     Backend, Blocking, Capacity, FsError, NodeRef, Provisioner, Root, Snapshots, Span, ViewId, VolumeId,
+    unpaced,
 };
 use vfs_testing::UncheckedNode;
 use vfs_testing::conformance::{Fixture, Lack};
@@ -305,8 +306,8 @@ fn volume_made_as_directory_keeps_its_keys() {
     assert_eq!((found.key(), found.read_vec(0, 9, Blocking::Allowed)), (key, Ok(b"old".to_vec())));
     assert_eq!(names_in(&tree.path.join("snapshots")), [""; 0]);
     drop((volume, found));
-    assert_eq!(volumes.revert(ID, ViewId(1)), Err(FsError::NotSupported));
-    let clone = volumes.clone_volume(ID, ViewId(1), VolumeId(1), &root(), CAPACITY);
+    assert_eq!(volumes.revert(ID, ViewId(1), &mut unpaced), Err(FsError::NotSupported));
+    let clone = volumes.clone_volume(ID, ViewId(1), VolumeId(1), &root(), CAPACITY, &mut unpaced);
     assert_eq!(clone, Err(FsError::NotSupported));
     // A volume made now has the other form, and a key of one form is not a key of the other.
     volumes.make(VolumeId(2), &root(), CAPACITY).unwrap();
@@ -412,7 +413,7 @@ fn revert_can_be_repeated_after_crash() {
         };
         let [old, new] = [(b"three".to_vec(), true), (b"one".to_vec(), false)];
         assert_eq!(now(&opened(&volumes)), if is_done { new.clone() } else { old }, "{step:?}");
-        volumes.revert(ID, ViewId(1)).unwrap();
+        volumes.revert(ID, ViewId(1), &mut unpaced).unwrap();
         let volume = opened(&volumes);
         assert_eq!(now(&volume), new, "{step:?}");
         assert_eq!(volumes.usage(ID).unwrap().files, 2, "{step:?}");
@@ -442,7 +443,7 @@ fn clone_can_be_repeated_after_crash() {
         run_until_killed(&tree.path, "clone", step);
         let volumes = open(&tree.path);
         let root = Root { mode: 0o700, ..root() };
-        volumes.clone_volume(ID, ViewId(2), CLONE, &root, CAPACITY).unwrap();
+        volumes.clone_volume(ID, ViewId(2), CLONE, &root, CAPACITY, &mut unpaced).unwrap();
         let clone = volumes.open(CLONE).unwrap();
         assert!(volumes.wait_for_counts(WAIT_MAX));
         assert_eq!(contents(&clone, "file"), Ok(b"two".to_vec()), "{step:?}");
@@ -495,14 +496,14 @@ fn verbs_survive_power_cut() {
     };
     prepare(&tree.path);
     let volumes = open(&tree.path);
-    volumes.revert(ID, ViewId(1)).unwrap();
+    volumes.revert(ID, ViewId(1), &mut unpaced).unwrap();
     after_cut(&|volumes| {
         let volume = opened(volumes);
         assert_eq!(contents(&volume, "file"), Ok(b"one".to_vec()));
         assert_eq!(of(&volume).list(), Ok([1, 2].map(ViewId).to_vec()));
         assert_eq!(volumes.usage(ID).unwrap().files, 2);
     });
-    volumes.clone_volume(ID, ViewId(2), CLONE, &root(), CAPACITY).unwrap();
+    volumes.clone_volume(ID, ViewId(2), CLONE, &root(), CAPACITY, &mut unpaced).unwrap();
     after_cut(&|volumes| {
         let clone = volumes.open(CLONE).unwrap();
         assert!(volumes.wait_for_counts(WAIT_MAX));
@@ -516,7 +517,7 @@ fn verbs_survive_power_cut() {
     volumes.remove(ID).unwrap();
     after_cut(&|volumes| {
         assert_eq!(volumes.list(), Ok(vec![CLONE]));
-        assert_eq!(volumes.revert(ID, ViewId(2)), Err(FsError::NotFound));
+        assert_eq!(volumes.revert(ID, ViewId(2), &mut unpaced), Err(FsError::NotFound));
         let clone = volumes.open(CLONE).unwrap();
         assert_eq!(contents(&clone, "file"), Ok(b"two".to_vec()));
     });
@@ -593,12 +594,12 @@ fn inner() {
         }
         "revert" => {
             die_at(call);
-            volumes.revert(ID, ViewId(1)).unwrap();
+            volumes.revert(ID, ViewId(1), &mut unpaced).unwrap();
         }
         "clone" => {
             die_at(call);
             let root = Root { mode: 0o700, ..root() };
-            volumes.clone_volume(ID, ViewId(2), VolumeId(0xc1), &root, CAPACITY).unwrap();
+            volumes.clone_volume(ID, ViewId(2), VolumeId(0xc1), &root, CAPACITY, &mut unpaced).unwrap();
         }
         _ => panic!("no such mode: {mode}"),
     }

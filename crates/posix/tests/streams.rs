@@ -14,6 +14,7 @@ use std::time::Duration;
 use vfs::{
     Access, Backend, Blocking, Caller, Capacity, Disposition, Durability, Export, ExportRule, File, FileKey,
     FsError, PendingSync, Provisioner, Root, SetAttrs, Snapshot, Stability, Time, ViewId, Volume, VolumeId,
+    unpaced,
 };
 
 const HIDDEN: &str = ".plimsoll-streams";
@@ -193,8 +194,8 @@ fn streams_go_with_snapshot_revert_and_clone() {
     let key = file.key();
     assert_eq!(get(&find(&find(&find(&root, b".snapshot"), b"first"), b"file"), b"s"), b"one");
     drop((root, file));
-    volumes.revert(id, view).unwrap();
-    volumes.clone_volume(id, view, clone, &owner, capacity).unwrap();
+    volumes.revert(id, view, &mut unpaced).unwrap();
+    volumes.clone_volume(id, view, clone, &owner, capacity, &mut unpaced).unwrap();
     for volume in [id, clone] {
         let root = serve(&volumes, volume);
         while !root.volume().sweep_streams().unwrap() {}

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use vfs::sync::Mutex;
 use vfs::{
-    Backend, Blocking, Capabilities, Capacity, FileKey, FsError, FsLimits, FsResult, FsStat, NodeRef,
+    Backend, Blocking, Capabilities, Capacity, FileKey, FsError, FsLimits, FsResult, FsStat, NodeRef, Pace,
     Provisioner, QuotaCheck, QuotaOwner, QuotaReport, QuotaRule, QuotaUse, Quotas, Root, Snapshots, Time,
-    Usage, ViewId, VolumeId,
+    Usage, ViewId, VolumeId, unpaced,
 };
 use vfs_testing::MemProvisioner;
 use vfs_testing::conformance::capacity::{self, Charging, End, Fixture};
@@ -29,6 +29,10 @@ enum Bug {
     RevertsNothing,
     /// A revert of an open volume is reported as done.
     RevertsOpenVolumes,
+    /// Files get all of the volume.
+    ReservesNothing,
+    /// A revert does not end when it should.
+    EndsNothing,
     /// A clone has the live files.
     ClonesLiveFiles,
     /// An owner may exceed its quota by a block.
@@ -164,6 +168,13 @@ impl Provisioner for Mutant {
         self.inner.set_capacity(id, self.loosened(capacity))
     }
 
+    fn set_snapshot_reserve(&self, id: VolumeId, bytes: u64) -> FsResult<()> {
+        if self.bug == Bug::ReservesNothing {
+            return Ok(());
+        }
+        self.inner.set_snapshot_reserve(id, bytes)
+    }
+
     fn set_root(&self, id: VolumeId, root: &Root) -> FsResult<()> {
         if self.bug == Bug::KeepsOldRoot { Ok(()) } else { self.inner.set_root(id, root) }
     }
@@ -178,14 +189,15 @@ impl Provisioner for Mutant {
         if self.bug == Bug::RemovesNothing { Ok(()) } else { self.inner.remove(id) }
     }
 
-    fn revert(&self, id: VolumeId, view: ViewId) -> FsResult<()> {
+    fn revert(&self, id: VolumeId, view: ViewId, pace: &mut Pace<'_>) -> FsResult<bool> {
         match self.bug {
-            Bug::RevertsNothing => self.inner.usage(id).map(drop),
-            Bug::RevertsOpenVolumes => self.inner.revert(id, view).or_else(|error| match error {
-                FsError::Locked => Ok(()),
+            Bug::RevertsNothing => self.inner.usage(id).map(|_| true),
+            Bug::RevertsOpenVolumes => self.inner.revert(id, view, pace).or_else(|error| match error {
+                FsError::Locked => Ok(true),
                 error => Err(error),
             }),
-            _ => self.inner.revert(id, view),
+            Bug::EndsNothing => self.inner.revert(id, view, &mut unpaced),
+            _ => self.inner.revert(id, view, pace),
         }
     }
 
@@ -196,7 +208,8 @@ impl Provisioner for Mutant {
         id: VolumeId,
         root: &Root,
         capacity: Capacity,
-    ) -> FsResult<()> {
+        pace: &mut Pace<'_>,
+    ) -> FsResult<bool> {
         let view = match self.inner.open(source) {
             Ok(volume) if self.bug == Bug::ClonesLiveFiles => {
                 let live = ViewId(99);
@@ -204,7 +217,7 @@ impl Provisioner for Mutant {
             }
             _ => view,
         };
-        self.inner.clone_volume(source, view, id, root, capacity)
+        self.inner.clone_volume(source, view, id, root, capacity, pace)
     }
 
     fn snapshot_bytes(&self, id: VolumeId) -> FsResult<Option<u64>> {
@@ -269,7 +282,9 @@ fn defects_are_noticed() {
         (Bug::RevertsNothing, "snapshots/a_revert_brings_the_files_back"),
         (Bug::RevertsNothing, "snapshots/all_is_there_after_an_end"),
         (Bug::RevertsOpenVolumes, "snapshots/an_open_volume_is_not_reverted"),
+        (Bug::EndsNothing, "steps/a_revert_ends_at_a_step_and_goes_on"),
         (Bug::ClonesLiveFiles, "snapshots/a_clone_is_a_volume_of_its_own"),
+        (Bug::ReservesNothing, "reserve/files_leave_it_to_snapshots"),
         (Bug::OneQuotaBlockMore, "quotas/limit_refuses_growth_alone"),
         (Bug::OneQuotaBlockMore, "quotas/writers_meet_exactly_at_the_limit"),
         (Bug::OneQuotaBlockMore, "quotas/chown_moves_the_charge_or_is_refused"),

@@ -5,7 +5,7 @@ use nfs_wire::v3::{StableHow, Status, WriteVerf};
 use crate::error::Error;
 use crate::nfs3::Nfs3;
 use crate::nfs4::Nfs4;
-use crate::object::{Attributes, Chunk, DirEntry, Handle, TransferLimits, WriteResult};
+use crate::object::{Attributes, Chunk, DirEntry, Handle, Space, TransferLimits, WriteResult};
 use crate::rpc::Identity;
 use crate::smb::Smb;
 use crate::target::{Target, Version};
@@ -117,6 +117,10 @@ impl Client {
     }
 
     pub fn free_bytes(&mut self) -> Result<u64, Error> {
-        dispatch!(self, client => client.free_bytes())
+        Ok(self.space()?.available)
+    }
+
+    pub fn space(&mut self) -> Result<Space, Error> {
+        dispatch!(self, client => client.space())
     }
 }

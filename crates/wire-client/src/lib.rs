@@ -19,6 +19,6 @@ mod target;
 
 pub use client::Client;
 pub use error::{Error, is_denial, refusal};
-pub use object::{Attributes, Chunk, DirEntry, Handle, TransferLimits, WriteResult};
+pub use object::{Attributes, Chunk, DirEntry, Handle, Space, TransferLimits, WriteResult};
 pub use rpc::{Connection, Identity, first_xid};
 pub use target::{Protection, Target, Version};

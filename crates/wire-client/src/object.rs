@@ -67,6 +67,15 @@ pub struct TransferLimits {
     pub write_max: u32,
 }
 
+/// The space of a file system, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Space {
+    pub total: u64,
+    pub free: u64,
+    /// The part of `free` that this client can use.
+    pub available: u64,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirEntry {
     pub name: Vec<u8>,

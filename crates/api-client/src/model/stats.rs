@@ -13,8 +13,20 @@ pub struct Stats {
     pub at: Timestamp,
     /// Capacity.
     pub size_bytes: u64,
-    /// Space in use.
+    /// Space in use: files and their snapshots, if the storage counts snapshots.
     pub used_bytes: u64,
+    /// The part of `used_bytes` that files have; left out if the storage does not know it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub live_bytes: Option<u64>,
+    /// The part of `used_bytes` that only snapshots need; left out if the storage does not know it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot_bytes: Option<u64>,
+    /// Space that files leave to snapshots.
+    #[serde(default)]
+    pub reserve_bytes: u64,
+    /// Space that files can still take.
+    #[serde(default)]
+    pub available_bytes: u64,
     /// Files, directories and other objects in it.
     pub used_files: u64,
     /// Snapshots that clients can read.

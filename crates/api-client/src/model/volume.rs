@@ -3,8 +3,8 @@
 use super::pool::LabelsPatch;
 use super::words::words;
 use super::{
-    ENDPOINTS_MAX, Labels, LevelName, Merge, NAME, PROTOCOLS_MAX, Protocol, RULES_MAX, Rule, SmbSettings,
-    Timestamp, VolumeSettings,
+    ENDPOINTS_MAX, Labels, LevelName, Merge, NAME, PROTOCOLS_MAX, Protocol, RULES_MAX, Rule,
+    SNAP_RESERVE_MAX, SmbSettings, Timestamp, VolumeSettings,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
@@ -89,6 +89,9 @@ pub struct Volume {
     /// The policy that makes its snapshots.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,
+    /// The part that files leave to snapshots, in percent of the capacity.
+    #[serde(default)]
+    pub snap_reserve: u8,
     /// The snapshot that it was made from, with the names of then, as in `v1/before-upgrade`. It depends on neither.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clone_of: Option<String>,
@@ -161,6 +164,15 @@ pub struct NewVolume {
     #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "SnapshotDirectory")]
     pub snapshot_directory: Option<SnapshotDirectory>,
+    /// The policy that makes its snapshots; none if left out.
+    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1, max = 255), regex(pattern = NAME))]
+    pub policy: Option<String>,
+    /// The part that files leave to snapshots, in percent of the capacity: 0 if left out. Volumes of Azure NetApp Files and
+    /// Filestore have none.
+    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u8", range(max = SNAP_RESERVE_MAX))]
+    pub snap_reserve: Option<u8>,
     /// Export rules; the provider's default policy if left out.
     #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Vec<Rule>", length(max = RULES_MAX))]
@@ -228,6 +240,10 @@ pub struct VolumePatch {
     #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", length(min = 1, max = 255), regex(pattern = NAME))]
     pub backup_policy: Option<Option<String>>,
+    /// New part that files leave to snapshots, in percent of the capacity.
+    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u8", range(max = SNAP_RESERVE_MAX))]
+    pub snap_reserve: Option<u8>,
     /// New list of rules.
     #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Vec<Rule>", length(max = RULES_MAX))]
@@ -273,6 +289,8 @@ impl NewVolume {
             durability: None,
             security_style: None,
             snapshot_directory: None,
+            policy: None,
+            snap_reserve: None,
             rules: None,
             endpoints: None,
             labels: Labels::new(),

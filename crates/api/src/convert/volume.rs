@@ -31,6 +31,7 @@ impl ToBody for control::Volume {
             security_style: self.security_style.to_body(),
             snapshot_directory: self.snapshot_directory.to_body(),
             policy: self.policy.as_ref().map(ToString::to_string),
+            snap_reserve: self.snap_reserve,
             clone_of: self.clone_of.clone(),
             backup_policy: self.backup_policy.as_ref().map(ToString::to_string),
             rules: self.rules.iter().map(ToBody::to_body).collect(),
@@ -72,6 +73,8 @@ impl FromBody<NewVolume> for control::NewVolume {
             durability: of.durability.map(ToValue::to_value),
             security_style: of.security_style.map(ToValue::to_value),
             snapshot_directory: of.snapshot_directory.map(ToValue::to_value),
+            policy: of.policy.map(|policy| policy.parse()).transpose()?,
+            snap_reserve: of.snap_reserve,
             rules: of.rules.as_deref().map(to_rules).transpose()?,
             endpoints: of.endpoints.as_deref().map(to_endpoints).transpose()?,
             labels: of.labels,
@@ -105,6 +108,7 @@ pub(crate) fn volume_change(patch: &VolumePatch, now: &control::Volume) -> Resul
             .as_ref()
             .map(|name| name.as_ref().map(|name| name.parse()).transpose())
             .transpose()?,
+        snap_reserve: patch.snap_reserve,
         rules: patch.rules.as_deref().map(to_rules).transpose()?,
         endpoints: patch.endpoints.as_deref().map(to_endpoints).transpose()?,
         labels: patch.labels.as_ref().map(|labels| relabeled(&now.labels, labels)),

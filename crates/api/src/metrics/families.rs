@@ -67,6 +67,18 @@ families! {
         "operations per second" "Limit of each client of a volume; unlimited if missing.";
     VOLUME_CAPACITY: gauge "plimsoll_volume_capacity_bytes" [volume] "bytes" "Size of a volume.";
     VOLUME_USED: gauge "plimsoll_volume_used_bytes" [volume] "bytes" "Used bytes of a volume.";
+    VOLUME_AVAILABLE: gauge "plimsoll_volume_available_bytes" [volume] "bytes"
+        "Bytes that files of a volume can still take: without the unused part of the reserve, at most what the disk has.";
+    VOLUME_SNAPSHOTS: gauge "plimsoll_volume_snapshots" [volume] "snapshots"
+        "Snapshots of a volume that clients can read.";
+    VOLUME_SNAPSHOT_BYTES: gauge "plimsoll_volume_snapshot_bytes" [volume] "bytes"
+        "Used bytes of a volume that only snapshots need; no series if the storage cannot tell.";
+    VOLUME_SNAPSHOT_RESERVE: gauge "plimsoll_volume_snapshot_reserve_bytes" [volume] "bytes"
+        "Bytes of a volume that files leave to snapshots.";
+    VOLUME_POLICY_FAILURES: counter "plimsoll_volume_policy_failures_total" [volume] "runs"
+        "Runs of a volume's policy that failed.";
+    VOLUME_SNAPSHOT_TIME: gauge "plimsoll_volume_last_snapshot_timestamp_seconds" [volume] "seconds"
+        "Time of the newest snapshot of a volume, in seconds since 1970; no series if there is none.";
     VOLUME_FILES: gauge "plimsoll_volume_files" [volume] "files"
         "Maximum number of files of a volume; unlimited if missing.";
     VOLUME_FILES_USED: gauge "plimsoll_volume_files_used" [volume] "files"

@@ -1,7 +1,7 @@
 //! Collects all metrics when a client asks for them.
 
-use super::families;
 use super::family::{Document, Family, Seconds};
+use super::{families, snapshots};
 use crate::core::Core;
 use crate::plane::{Nfs4State, RECENT_USE, VolumeConnections};
 use crate::process::Process;
@@ -15,9 +15,10 @@ use vfs::qos::{Kind, Limits, Throttled, VolumeLimits};
 use vfs::volume::traffic::{INTERVALS, OperationCounts, ReadCounts};
 
 /// A volume as its metrics show it.
-struct VolumeFigures {
-    volume: Volume,
+pub(super) struct VolumeFigures {
+    pub(super) volume: Volume,
     usage: Usage,
+    pub(super) snapshots: snapshots::Shown,
     /// The most files that it may hold, if there is such a number.
     files_max: Option<u64>,
     counted: [OperationCounts; Kind::COUNT],
@@ -50,6 +51,7 @@ pub(crate) fn gather(core: &Core) -> Result<String> {
     limits(&mut document, &volumes);
     capacity(&mut document, &volumes);
     replications(&mut document, core)?;
+    snapshots::add(&mut document, &volumes);
     pooled(&mut document, &pools, &volumes)?;
     super::backups::backups(&mut document, core)?;
     plane(&mut document, core);
@@ -76,6 +78,8 @@ fn shown(core: &Core, volume: Volume, users: &VolumeConnections) -> VolumeFigure
     let counted = Kind::ALL
         .map(|kind| served.map(|served| served.traffic().operation_counts(kind)).unwrap_or_default());
     let files_max = served.and_then(|served| served.stat().ok()).map(|stat| stat.files_total);
+    // A volume that is being made or removed holds nothing that could be told.
+    let space = core.service.space(&volume.name).unwrap_or_default();
     VolumeFigures {
         counted,
         reads: served.and_then(|served| served.reads()),
@@ -84,8 +88,11 @@ fn shown(core: &Core, volume: Volume, users: &VolumeConnections) -> VolumeFigure
         throttled,
         waiting,
         limits: served.map(|served| served.gate().limits()).unwrap_or_default(),
-        // A volume that is being made or removed holds nothing that could be told.
-        usage: core.service.usage(&volume.name).unwrap_or_default(),
+        usage: space.used,
+        snapshots: snapshots::Shown {
+            figures: core.service.snapshot_figures(&volume).unwrap_or_default(),
+            space,
+        },
         volume,
     }
 }

@@ -9,6 +9,7 @@ mod family;
 mod gather;
 #[cfg(test)]
 mod reference_tests;
+mod snapshots;
 
 pub(crate) use family::MEDIA;
 pub(crate) use gather::gather;

@@ -115,7 +115,7 @@ fn stats(call: &Call, _: NoQuery, _: NoBody) -> Result<Json<Stats>> {
     let (service, name): (_, VolumeName) = (call.service(), call.name(Kind::Volume)?);
     let volume = service.volume(&name)?;
     let pool = service.pool(&volume.pool)?;
-    let usage = service.usage(&name)?;
+    let space = service.space(&name)?;
     let served = call.core.served(&volume);
     let (throttled, waiting) = served.as_ref().map(|served| served.gate().throttled()).unwrap_or_default();
     let counted = |kind: qos::Kind| {
@@ -128,8 +128,12 @@ fn stats(call: &Call, _: NoQuery, _: NoBody) -> Result<Json<Stats>> {
         volume: name.to_string(),
         at: Timestamp::now(),
         size_bytes: volume.size.0,
-        used_bytes: usage.bytes,
-        used_files: usage.files,
+        used_bytes: space.used.bytes,
+        live_bytes: space.live_bytes(),
+        snapshot_bytes: space.snapshot_bytes,
+        reserve_bytes: space.reserve_bytes,
+        available_bytes: space.available_bytes,
+        used_files: space.used.files,
         snapshots: service.snapshot_count(&name)?.try_into().unwrap_or(u64::MAX),
         read: counted(qos::Kind::Read),
         write: counted(qos::Kind::Write),

@@ -89,3 +89,31 @@ fn sizes_in_refusals_are_for_people() {
         "{problem}"
     );
 }
+
+#[test]
+fn reserves_and_policies_that_are_none_are_refused_with_place_and_reason() {
+    const PATCH: &str = "content-type: application/json\r\n";
+    let rig = Rig::start();
+    let client = rig.client();
+    client.create_pool(&NewPool::new("p", Level::Unlimited, 4 << 40)).unwrap();
+    client.create_volume(&ChangeOptions::none(), &NewVolume::new("v", "p", 1 << 40)).unwrap();
+    for (member, expected) in [
+        (r#""snap_reserve":-1"#, "snap_reserve"),
+        (r#""snap_reserve":256"#, "snap_reserve"),
+        (r#""snap_reserve":1.5"#, "snap_reserve"),
+        (r#""snap_reserve":"10""#, "snap_reserve"),
+        (r#""snap_reserve":null"#, "snap_reserve"),
+        (r#""snap_reserve":91"#, "allowed: 0 to 90 %"),
+        (r#""policy":"""#, "policy"),
+        (r#""policy":"../x""#, "policy"),
+        (r#""policy":7"#, "policy"),
+    ] {
+        let said = detail(&rig, "PATCH /v1/volumes/v", PATCH, &format!("{{{member}}}"));
+        assert!(said.contains(expected), "{member}: {said}");
+        let new = format!(r#"{{"name":"w","pool":"p","size_bytes":1048576,{member}}}"#);
+        let said = detail(&rig, "POST /v1/volumes", "content-type: application/json\r\n", &new);
+        assert!(said.contains(expected), "{new}: {said}");
+    }
+    assert_eq!(client.volumes().unwrap().len(), 1);
+    assert_eq!(client.volume("v").unwrap().value.snap_reserve, 0);
+}

@@ -3,7 +3,7 @@
 use crate::raw::body_of;
 use crate::rig::Rig;
 use api_client::ChangeOptions;
-use api_client::model::{NewPool, NewVolume};
+use api_client::model::{NewPool, NewSnapshot, NewVolume};
 use envelope::Level;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -57,6 +57,10 @@ fn metrics_tell_what_passed_and_what_may() {
     volume.traffic().count(Kind::Write, 1, 4096, Duration::from_secs(60));
     volume.traffic().count_reads(ReadCounts { from_memory: 7, from_storage: 2 });
     rig.plane.active.lock().insert(volume.id(), BTreeMap::from([("10.0.0.2".parse().unwrap(), 16)]));
+    let client = rig.client();
+    let before = parse(&body_of(&rig, "/metrics"));
+    assert!(!before.contains_key("plimsoll_volume_last_snapshot_timestamp_seconds"));
+    let made = client.create_snapshot("v", &NewSnapshot::default()).unwrap().value;
     let metrics = parse(&body_of(&rig, "/metrics"));
     let value = |name: &str, labels: &[(&str, &str)]| {
         let mut found = metrics[name].iter().filter(|(have, _)| {
@@ -85,6 +89,17 @@ fn metrics_tell_what_passed_and_what_may() {
     assert!((value("plimsoll_volume_connections", &own) - 16.0).abs() < 1e-9);
     assert!((value("plimsoll_connections", &[]) - 3.0).abs() < 1e-9);
     assert!(value("process_open_fds", &[]) > 3.0 && value("process_resident_memory_bytes", &[]) > 1e6);
+    assert!((value("plimsoll_volume_snapshots", &own) - 1.0).abs() < 1e-9);
+    assert!(value("plimsoll_volume_policy_failures_total", &own).abs() < 1e-9);
+    assert!(value("plimsoll_volume_snapshot_reserve_bytes", &own).abs() < 1e-9);
+    // Snapshots in memory are not counted.
+    assert!(before.contains_key("plimsoll_volume_snapshot_bytes"));
+    assert!(!metrics.contains_key("plimsoll_volume_snapshot_bytes"));
+    let created = made.created.to_ms().unwrap() / 1_000;
+    let newest = value("plimsoll_volume_last_snapshot_timestamp_seconds", &own);
+    assert!((newest - f64::from(u32::try_from(created).unwrap())).abs() < 1e-6, "{newest}");
+    let free = value("plimsoll_volume_capacity_bytes", &own) - value("plimsoll_volume_used_bytes", &own);
+    assert!((value("plimsoll_volume_available_bytes", &own) - free).abs() < 1e-3);
     for name in [
         "plimsoll_volume_throttled_operations_total",
         "plimsoll_volume_throttle_seconds_total",

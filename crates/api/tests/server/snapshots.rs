@@ -134,6 +134,27 @@ fn the_directory_of_snapshots_is_a_setting_of_the_volume() {
 }
 
 #[test]
+fn reserve_for_snapshots_is_set_and_in_the_counters() {
+    let (_rig, client) = start();
+    let none = ChangeOptions::none();
+    let before = client.stats("v").unwrap();
+    assert_eq!((before.reserve_bytes, before.snapshot_bytes), (0, Some(0)));
+    assert_eq!(before.live_bytes, Some(before.used_bytes));
+    assert_eq!(before.available_bytes, before.size_bytes - before.used_bytes);
+    let patch = |percent| VolumePatch { snap_reserve: Some(percent), ..VolumePatch::default() };
+    assert_eq!(client.change_volume(&none, "v", &patch(25)).unwrap().value.snap_reserve, 25);
+    let after = client.stats("v").unwrap();
+    assert_eq!(after.reserve_bytes, before.size_bytes / 4);
+    assert_eq!(after.available_bytes, before.available_bytes - after.reserve_bytes);
+    assert_eq!(after.used_bytes, before.used_bytes);
+    assert_eq!(refused(client.change_volume(&none, "v", &patch(91))), (422, "invalid".to_owned()));
+    let new = NewVolume { snap_reserve: Some(10), ..NewVolume::new("r", "p", TIB) };
+    assert_eq!(client.create_volume(&none, &new).unwrap().value.snap_reserve, 10);
+    let other = NewVolume { snap_reserve: Some(11), ..new };
+    assert_eq!(refused(client.create_volume(&none, &other)), (409, "conflict".to_owned()));
+}
+
+#[test]
 fn policies_are_made_assigned_changed_and_deleted() {
     let (_rig, client) = start();
     let none = ChangeOptions::none();
@@ -164,6 +185,14 @@ fn policies_are_made_assigned_changed_and_deleted() {
     assert_eq!(refused(client.create_policy(&atlantis)), (422, "invalid".to_owned()));
     let patch = VolumePatch { policy: Some(None), ..VolumePatch::default() };
     assert_eq!(client.change_volume(&none, "v", &patch).unwrap().value.policy, None);
+    let of =
+        |policy: &str| NewVolume { policy: Some(policy.to_owned()), ..NewVolume::new("of-policy", "p", TIB) };
+    assert_eq!(refused(client.create_volume(&none, &of("other"))).0, 404);
+    let made = client.create_volume(&none, &of("nightly")).unwrap();
+    assert_eq!((made.is_new, made.value.policy.as_deref()), (true, Some("nightly")));
+    assert!(!client.create_volume(&none, &of("nightly")).unwrap().is_new);
+    assert_eq!(client.policy("nightly").unwrap().value.volumes, ["of-policy"]);
+    client.delete_volume(&none, "of-policy").unwrap();
     client.delete_policy(&none, "nightly").unwrap();
     assert!(client.policies().unwrap().is_empty());
 }

@@ -328,7 +328,7 @@ impl Service {
         if backup.finished_ms.is_none() {
             return Ok(());
         }
-        let until = self.read(|store| Ok(lock_clock::utc(store, "%Y-%m-%d %H:%M:%S UTC", until)?))?;
+        let until = self.lock_end_text(until)?;
         Err(BackupError::Locked { backup: backup.full_name(), until }.into())
     }
 

@@ -1,5 +1,6 @@
 //! Changes of volumes: a plan, then rows, then the storage if its limits or its root directory change.
 
+use super::space::storage_error;
 use super::volume::{check_addresses, check_root};
 use super::{Service, ServiceState, UNCHANGED, check_version, levels};
 use crate::endpoint::check_endpoints;
@@ -66,7 +67,9 @@ impl Service {
             after.volume.backup_policy_since_ms = self.now_ms();
         }
         (after.volume.version, after.volume.changed_ms) = (before.volume.version + 1, self.now_ms());
-        let capacity = |both: &PoolAndVolume| levels::capacity(&both.pool, &both.volume);
+        let capacity = |both: &PoolAndVolume| {
+            (levels::capacity(&both.pool, &both.volume), levels::reserve(&both.volume))
+        };
         if after.volume.root_due || capacity(&before) != capacity(&after) {
             after.volume.state = State::Updating;
             let operation = self.change(|store| {
@@ -129,6 +132,8 @@ impl Service {
             levels::check_volume_size(home, old, new.size, used)?;
         }
         levels::check_volume(&after.pool, new)?;
+        self.check_reserve(old, new, force)?;
+        self.check_moved_snapshots((&before.pool, old), (&after.pool, new))?;
         if old.protocols != new.protocols {
             levels::check_served(new.protocols, self.protocols())?;
         }
@@ -148,7 +153,8 @@ impl Service {
         before: Option<PoolAndVolume>,
     ) -> Result<ChangeResult<Volume>> {
         if let Err(error) = self.set_storage(&after) {
-            let error = Error::storage(format!("change the volume {}", after.volume.name))(error);
+            let error =
+                storage_error(&after.volume, format!("change the volume {}", after.volume.name))(error);
             if let Some(mut before) = before {
                 before.volume.version = after.volume.version + 1;
                 if before.pool.row == after.pool.row && before.pool.version != after.pool.version {
@@ -183,6 +189,7 @@ impl Service {
 
     fn set_storage(&self, PoolAndVolume { pool, volume }: &PoolAndVolume) -> FsResult<()> {
         self.dependencies.provisioner.set_capacity(volume.id, levels::capacity(pool, volume))?;
+        self.apply_reserve(volume)?;
         if volume.root_due { self.dependencies.provisioner.set_root(volume.id, &volume.root) } else { Ok(()) }
     }
 }

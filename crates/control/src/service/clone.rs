@@ -113,9 +113,10 @@ impl Service {
             let allowed = format!("at least {}, the size of the volume at that time", least.for_people());
             return Err(Error::invalid(what, allowed));
         }
+        let level = source.level.filter(|_| source.pool_row == pool.row);
         Ok(NewVolume {
             share: new.share.clone(),
-            level: source.level.filter(|_| source.pool_row == pool.row),
+            level,
             settings: source.settings.clone(),
             protocols: Some(source.protocols),
             smb: Some(source.smb),
@@ -123,6 +124,7 @@ impl Service {
             durability: Some(source.durability),
             security_style: Some(source.security_style),
             snapshot_directory: Some(source.snapshot_directory),
+            snap_reserve: Some(source.snap_reserve).filter(|_| levels::has_snap_reserve(pool, level)),
             rules: Some(source.rules.clone()),
             endpoints: Some(source.endpoints.clone()),
             labels: new.labels.clone(),
@@ -147,20 +149,17 @@ impl Service {
         view: ViewId,
     ) -> JobEnd {
         self.jobs.begin(id, self.dependencies.pacer.now());
-        let cloned = self.clone_one(volume, source, view);
-        match cloned {
-            Ok(()) if self.jobs.is_cancelled(id) => JobEnd::Cancelled,
-            Ok(()) => JobEnd::Succeeded,
-            Err(error) => JobEnd::Failed(error.to_string()),
-        }
+        let cloned = self.clone_one(id, volume, source, view);
+        self.job_end(id, cloned.map(|is_done| is_done && !self.jobs.is_cancelled(id)))
     }
 
-    fn clone_one(&self, volume: VolumeId, source: VolumeId, view: ViewId) -> Result<()> {
+    fn clone_one(&self, id: OperationId, volume: VolumeId, source: VolumeId, view: ViewId) -> Result<bool> {
         let found = self.read(|store| Ok(store::volume::find_id(store, volume)?))?;
         let row = found.ok_or_else(|| Error::not_found(Kind::Volume, volume.0))?;
         let capacity = levels::capacity(&self.find_pool(&row.pool)?, &row);
         let provisioner = &self.dependencies.provisioner;
-        let cloned = provisioner.clone_volume(source, view, volume, &row.root, capacity);
+        let pace = &mut self.pace(id, 0);
+        let cloned = provisioner.clone_volume(source, view, volume, &row.root, capacity, pace);
         cloned.map_err(Error::storage(format!("clone {}", row.clone_of.unwrap_or_default())))
     }
 

@@ -129,24 +129,37 @@ impl Service {
         };
         // A storage that has no snapshots does not have this one.
         let Some(storage) = served.snapshot_storage() else { return JobEnd::Succeeded };
-        let steady = || self.dependencies.pacer.now();
-        self.jobs.begin(id, steady());
+        self.jobs.begin(id, self.dependencies.pacer.now());
         let mut recorded_ms = 0;
         if let Err(error) = self.record_progress(id, &mut recorded_ms) {
             return JobEnd::Failed(error.to_string());
         }
-        let mut pace = |progress: Progress| {
+        let deleted = storage.delete(view, &mut self.pace(id, recorded_ms));
+        self.job_end(id, deleted.map_err(Error::storage("delete the snapshot")))
+    }
+
+    /// The pace of a job that can be cancelled at each step. Its progress was stored at this time.
+    pub(super) fn pace(
+        &self,
+        id: OperationId,
+        mut recorded_ms: u64,
+    ) -> impl FnMut(Progress) -> ControlFlow<()> {
+        move |progress| {
             self.jobs.step(id, progress)?;
             // The record is for the time after a restart alone.
             _ = self.record_progress(id, &mut recorded_ms);
-            self.jobs.pause(id, steady);
+            self.jobs.pause(id, || self.dependencies.pacer.now());
             ControlFlow::Continue(())
-        };
-        match storage.delete(view, &mut pace) {
+        }
+    }
+
+    /// The end of a job whose storage returns whether it is done.
+    pub(super) fn job_end(&self, id: OperationId, done: Result<bool>) -> JobEnd {
+        match done {
             Ok(true) => JobEnd::Succeeded,
             Ok(false) if self.jobs.is_cancelled(id) => JobEnd::Cancelled,
             Ok(false) => JobEnd::Stopped,
-            Err(error) => JobEnd::Failed(Error::storage("delete the snapshot")(error).to_string()),
+            Err(error) => JobEnd::Failed(error.to_string()),
         }
     }
 

@@ -33,6 +33,9 @@ mod replication;
 mod restore;
 mod revert;
 mod snapshot;
+mod snapshot_figures;
+mod snapshot_rules;
+mod space;
 mod token;
 mod user;
 mod vault;
@@ -40,6 +43,8 @@ mod volume;
 
 pub(crate) use change::PoolAndVolume;
 pub use replication::ReplicationStatus;
+pub use snapshot_figures::SnapshotFigures;
+pub use space::VolumeSpace;
 
 use crate::endpoint::Listeners;
 use crate::error::{Error, Result};
@@ -122,11 +127,12 @@ pub struct Service {
     accounts_state: Mutex<AccountsState>,
     pub(crate) jobs: Arc<Jobs>,
     job_threads: Mutex<Vec<JoinHandle<()>>>,
-    lock_clock: LockClock,
+    pub(crate) lock_clock: LockClock,
     vaults: vault::VaultStores,
     state: Mutex<ServiceState>,
     store: Mutex<Store>,
     accounts: SharedAccounts,
+    failed_runs: snapshot_figures::FailedRuns,
     /// The destinations of replications, as clients see them.
     replicas: Mutex<HashMap<VolumeId, Arc<PointBackend>>>,
     /// The keys of peers, for handshakes.
@@ -212,7 +218,9 @@ impl Service {
             startup_warnings: Vec::new(),
         };
         let stored_ms = store::lock_clock::read(store.read())?;
-        let lock_clock = LockClock::start(stored_ms, (dependencies.clock)(), dependencies.pacer.now());
+        let has_locks = store::snapshot::is_any_locked(store.read(), stored_ms)?;
+        let day_ms = (dependencies.clock)();
+        let lock_clock = LockClock::start(stored_ms, day_ms, has_locks, dependencies.pacer.now());
         let accounts = SharedAccounts::new(Accounts::empty(Sid::machine([0; 3]), ""));
         let service = Self {
             dependencies,
@@ -225,6 +233,7 @@ impl Service {
             state: Mutex::new(state),
             store: Mutex::new(store),
             accounts,
+            failed_runs: Default::default(),
             replicas: Mutex::default(),
             peer_keys: RwLock::default(),
             serving: Mutex::default(),
@@ -301,9 +310,7 @@ impl Service {
             warnings.push(Warning::OverPool { pool: pool.name, size: pool.size, taken: taken.bytes });
         }
         let is_full = |volume: &&Volume| {
-            let usage = self.dependencies.provisioner.usage(volume.id);
-            let percent = u128::from(VOLUME_FULL_PERCENT);
-            usage.is_ok_and(|usage| u128::from(usage.bytes) * 100 >= u128::from(volume.size.0) * percent)
+            self.space_of(volume).is_ok_and(|space| space.is_full(volume.size.0, VOLUME_FULL_PERCENT))
         };
         let full = volumes.iter().filter(is_full).map(|volume| volume.name.clone());
         warnings.extend(full.map(|volume| Warning::VolumeFull { volume }));

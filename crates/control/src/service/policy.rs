@@ -7,7 +7,8 @@ use crate::error::{Error, Result};
 use crate::kind::{Kind, State};
 use crate::name::{PolicyName, VolumeName};
 use crate::operation::{Actor, ChangeContext, ChangeResult, Operation, Outcome, Verb};
-use crate::policy::{NewPolicy, Policy, PolicyChange};
+use crate::policy::{DueRun, NewPolicy, Policy, PolicyChange};
+use crate::pool::Pool;
 use crate::schedule::Schedules;
 use crate::snapshot::{NewSnapshot, Snapshot, SnapshotKind, SnapshotState, full_name};
 use crate::store;
@@ -71,7 +72,7 @@ impl Service {
         after.schedules.check()?;
         for volume in self.policy_volumes(&before)? {
             let volume = self.find_volume(&volume)?;
-            self.check_keep(&volume, &after)?;
+            self.check_keep(&self.find_pool(&volume.pool)?, &volume, &after)?;
         }
         let now = self.now_ms();
         (after.version, after.changed_ms, after.since_ms) = (before.version + 1, now, now);
@@ -118,7 +119,7 @@ impl Service {
         let Some(name) = &volume.policy else { return Ok(()) };
         self.check_writable_volume(volume, "have a policy")?;
         let policy = self.policy(name)?;
-        self.check_keep(volume, &policy)
+        self.check_keep(&self.find_pool(&volume.pool)?, volume, &policy)
     }
 
     /// Refuses a policy of backups as one of snapshots, and the reverse.
@@ -133,15 +134,15 @@ impl Service {
         Err(Error::invalid(format!("the policy {name}, which makes {makes}"), allowed))
     }
 
-    fn check_keep(&self, volume: &Volume, policy: &Policy) -> Result<()> {
+    /// Refuses a policy by which a volume in `pool` could get too many snapshots.
+    pub(super) fn check_keep(&self, pool: &Pool, volume: &Volume, policy: &Policy) -> Result<()> {
         if policy.vault.is_some() {
             return Ok(());
         }
-        let pool = self.find_pool(&volume.pool)?;
         let all = self.read(|store| Ok(store::snapshot::of_volume(store, volume.id)?))?;
         let others = all.iter().filter(|one| !Schedules::KINDS.contains(&one.kind)).count();
         let keep = usize::try_from(policy.schedules.keep_all()).unwrap_or(usize::MAX);
-        levels::check_snapshots(&pool, volume, others.saturating_add(keep))
+        levels::check_snapshots(pool, volume, others.saturating_add(keep))
     }
 
     /// Makes the snapshots and backups that are due, and deletes those beyond the number to keep. After downtime a schedule runs once. The
@@ -177,16 +178,19 @@ impl Service {
     fn run_policy(&self, volume: &Volume, policy: &Policy, now: u64) -> Result<()> {
         let context = ChangeContext::by(Actor::new(format!("policy {}", policy.name)));
         for kind in Schedules::KINDS {
-            let schedules = &policy.schedules;
-            let Some((keep, due)) = schedules.keep(kind).zip(schedules.last_due(kind, &policy.zone, now))
+            if policy.schedules.keep(kind).is_none() {
+                continue;
+            }
+            let last = self.read(|store| Ok(store::policy::last_run(store, volume.id, kind)?))?;
+            let Some(DueRun { due_ms: due, keep }) =
+                policy.due_run(kind, last.max(volume.policy_since_ms), now)
             else {
                 continue;
             };
-            let last = self.read(|store| Ok(store::policy::last_run(store, volume.id, kind)?))?;
-            if due <= last.max(policy.since_ms).max(volume.policy_since_ms) {
-                continue;
-            }
             let made = self.make_scheduled(&context, volume, kind, keep);
+            if made.is_err() {
+                self.failed_runs.add(volume.id);
+            }
             self.change(|store| {
                 store::policy::set_run(store, volume.id, kind, due)?;
                 match &made {

@@ -70,6 +70,9 @@ impl Service {
         let volumes = self.volumes_of(&before)?;
         let new_volumes = with_manual_throughput(&before, &pool, &volumes)?;
         check_change(&before, &pool, &new_volumes, context.force)?;
+        for (volume, new) in volumes.iter().zip(&new_volumes) {
+            self.check_moved_snapshots((&before, volume), (&pool, new))?;
+        }
         let now = self.now_ms();
         (pool.version, pool.changed_ms) = (before.version + 1, now);
         let new_volumes: Vec<Volume> = new_volumes

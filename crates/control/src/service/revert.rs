@@ -17,6 +17,7 @@ use crate::volume::{Volume, VolumeChange};
 use crate::warning::Warning;
 use envelope::Bytes;
 use rusqlite::Connection;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 use vfs::claims::Grace;
@@ -130,9 +131,16 @@ impl Service {
     pub(super) fn revert_in_storage(&self, id: OperationId, volume: VolumeId, view: ViewId) -> JobEnd {
         self.jobs.begin(id, self.dependencies.pacer.now());
         let since = self.now_ms();
+        let mut recorded_ms = 0;
+        // Half of a revert is never served, so it cannot be cancelled once it has begun.
+        let mut pace = |progress| {
+            self.jobs.final_step(id, progress)?;
+            _ = self.record_progress(id, &mut recorded_ms);
+            ControlFlow::Continue(())
+        };
         loop {
-            match self.dependencies.provisioner.revert(volume, view) {
-                Ok(()) => return JobEnd::Succeeded,
+            match self.dependencies.provisioner.revert(volume, view, &mut pace) {
+                Ok(done) => return self.job_end(id, Ok(done)),
                 Err(FsError::Locked) if self.now_ms().abs_diff(since) < REVERT_WAIT_MS => {}
                 Err(FsError::Locked) => {
                     let seconds = REVERT_WAIT_MS / 1_000;

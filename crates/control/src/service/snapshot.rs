@@ -4,7 +4,7 @@ use super::{Page, Service, UNCHANGED, check_version, levels};
 use crate::error::{Error, Result};
 use crate::job::JobSpec;
 use crate::kind::{Kind, State};
-use crate::limits::DESCRIPTION_CHARS_MAX;
+use crate::limits::{DESCRIPTION_CHARS_MAX, LOCK_CLOCK_BEHIND_MS};
 use crate::name::{SnapshotName, VolumeName};
 use crate::object_locks::{Locked, Mode, Object, Objects};
 use crate::operation::{ChangeContext, ChangeResult, Operation, Outcome, Verb};
@@ -312,18 +312,20 @@ impl Service {
 
     /// The time by which locks end.
     pub(crate) fn lock_now_ms(&self) -> u64 {
-        self.lock_clock.now_ms(self.dependencies.pacer.now())
+        self.lock_clock.now_ms(self.dependencies.pacer.now(), self.now_ms())
     }
 
-    /// Stores the time by which locks end, if there is a lock.
+    /// Stores the time by which locks end, if there is a lock. Otherwise it follows the time of day.
     pub(super) fn store_lock_clock(&self) -> Result<()> {
+        let now = self.lock_now_ms();
         let is_any_locked = self.read(|store| {
-            Ok(store::snapshot::is_any_locked(store)? || store::backup::is_any_locked(store)?)
+            Ok(store::snapshot::is_any_locked(store, now)? || store::backup::is_any_locked(store, now)?)
         })?;
-        if !is_any_locked {
-            return Ok(());
+        if is_any_locked {
+            return self.change(|store| Ok(lock_clock::advance(store, now)?));
         }
-        self.change(|store| Ok(lock_clock::advance(store, self.lock_now_ms())?))
+        self.lock_clock.follow(self.now_ms());
+        Ok(())
     }
 
     pub(super) fn check_unlocked(&self, snapshot: &Snapshot) -> Result<()> {
@@ -331,7 +333,7 @@ impl Service {
             return Ok(());
         }
         let until = snapshot.locked_until_ms.unwrap_or_default();
-        let until = self.read(|store| Ok(lock_clock::utc(store, "%Y-%m-%d %H:%M:%S UTC", until)?))?;
+        let until = self.lock_end_text(until)?;
         Err(Error::Locked { snapshot: snapshot.full_name(), until })
     }
 
@@ -348,8 +350,25 @@ impl Service {
         }
     }
 
+    /// The end of a lock. Names the clock of locks if that is behind the time of day.
+    pub(super) fn lock_end_text(&self, until_ms: u64) -> Result<String> {
+        let (now, day) = (self.lock_now_ms(), self.now_ms());
+        let text = |ms| self.read(|store| Ok(lock_clock::utc(store, "%Y-%m-%d %H:%M:%S UTC", ms)?));
+        let until = text(until_ms)?;
+        if day.saturating_sub(now) < LOCK_CLOCK_BEHIND_MS {
+            return Ok(until);
+        }
+        Ok(format!(
+            "{until} by the clock of locks, which counts while the service runs and shows {}",
+            text(now)?
+        ))
+    }
+
     /// Refuses the end of a lock that has passed already.
     pub(super) fn check_lock_time(&self, until: Option<u64>) -> Result<()> {
+        if until.is_some() {
+            self.store_lock_clock()?;
+        }
         let now = self.lock_now_ms();
         match until {
             Some(until) if until <= now => {

@@ -1,5 +1,7 @@
 //! Creates, removes and lists volumes. The file `change` changes them.
 
+use super::snapshot::storage;
+use super::space::storage_error;
 use super::{OpenVolume, Page, Service, UNCHANGED, check_version, levels};
 use crate::endpoint::{ADDRESSES_MAX, check_endpoints};
 use crate::error::{Error, Result};
@@ -16,7 +18,7 @@ use rusqlite::Connection;
 use std::sync::Arc;
 use vfs::claims::Grace;
 use vfs::qos::Gate;
-use vfs::{FsResult, Root, Usage, VolumeId};
+use vfs::{FsError, FsResult, Root, Usage, VolumeId};
 
 impl Service {
     /// Creates a volume and serves it. Succeeds without a change if an identical volume exists.
@@ -40,6 +42,7 @@ impl Service {
         state.hosts.learn(answers);
         let pool = self.find_pool(&new.pool)?;
         let volume = self.planned(&pool, new)?;
+        self.check_policy(&volume)?;
         levels::check_totals(&pool, &state.totals.with(&pool, &volume), context.force)?;
         let detail = format!("{} in the pool {}", volume.size, pool.name);
         let operation = self.change(|store| {
@@ -73,8 +76,9 @@ impl Service {
             durability: new.durability.unwrap_or_default(),
             security_style: new.security_style.unwrap_or_default(),
             snapshot_directory: new.snapshot_directory.unwrap_or_default(),
-            policy: None,
-            policy_since_ms: 0,
+            policy: new.policy.clone(),
+            policy_since_ms: if new.policy.is_some() { now } else { 0 },
+            snap_reserve: new.snap_reserve.unwrap_or_default(),
             clone_of: None,
             backup_policy: None,
             backup_policy_since_ms: 0,
@@ -155,10 +159,16 @@ impl Service {
         let gate = self.state().meters.apply(pool, &volume)?;
         let made =
             self.dependencies.provisioner.make(volume.id, &volume.root, levels::capacity(pool, &volume));
-        let served = match made.and_then(|()| self.open_storage(&volume, gate, Grace::default())) {
+        let opened = made.and_then(|()| self.open_storage(&volume, gate, Grace::default()));
+        let opened = opened.and_then(|served| self.apply_reserve(&volume).map(|()| served));
+        let opened = opened.map_err(storage_error(&volume, format!("create the volume {}", volume.name)));
+        let is_possible = |served: &Arc<vfs::Volume>| match &volume.policy {
+            Some(_) => storage(served, &volume.name).map(drop),
+            None => Ok(()),
+        };
+        let served = match opened.and_then(|served| is_possible(&served).map(|()| served)) {
             Ok(served) => served,
             Err(error) => {
-                let error = Error::storage(format!("create the volume {}", volume.name))(error);
                 self.undo_create(volume, operation, Outcome::Failed(error.to_string()))?;
                 return Err(error);
             }
@@ -208,6 +218,11 @@ impl Service {
         grace: Grace,
     ) -> FsResult<Arc<vfs::Volume>> {
         let backend = self.shown(volume.id, self.dependencies.provisioner.open(volume.id)?)?;
+        match self.apply_reserve(volume) {
+            // Creation and changes refuse it. It can be mounted otherwise since.
+            Ok(()) | Err(FsError::NotSupported) => {}
+            Err(error) => return Err(error),
+        }
         let name = volume.name.as_str();
         let instance = self.dependencies.instance;
         let served = vfs::Volume::new(volume.id, name, backend, volume.durability, instance);

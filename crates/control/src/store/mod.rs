@@ -52,6 +52,7 @@ pub(crate) const MIGRATIONS: &[&str] = &[
     include_str!("0011_clones.sql"),
     include_str!("0012_backups.sql"),
     include_str!("0013_replication.sql"),
+    include_str!("0014_snap_reserve.sql"),
 ];
 
 /// Called just before and after each commit: tests end the process there.

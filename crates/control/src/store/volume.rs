@@ -43,7 +43,7 @@ pub(crate) fn update(connection: &Connection, volume: &Volume) -> Result<()> {
              settings = :settings, protocols = :protocols, smb = :smb, root_mode = :mode, root_uid = :uid, root_gid = :gid, root_due = :due,
              snapshot_directory = :snapshot_directory, policy = (SELECT id FROM policy WHERE name = :policy),
              policy_since_ms = :policy_since, backup_policy = (SELECT id FROM policy WHERE name = :backup_policy),
-             backup_policy_since_ms = :backup_since, state = :state, version = :version, changed_ms = :changed
+             backup_policy_since_ms = :backup_since, snap_reserve = :snap_reserve, state = :state, version = :version, changed_ms = :changed
          WHERE id = :id",
         named_params! {
             ":id": row_of(volume.id), ":pool": volume.pool_row, ":share": volume.share.as_str(),
@@ -53,6 +53,7 @@ pub(crate) fn update(connection: &Connection, volume: &Volume) -> Result<()> {
             ":policy": volume.policy.as_ref().map(PolicyName::as_str), ":policy_since": volume.policy_since_ms,
             ":backup_policy": volume.backup_policy.as_ref().map(PolicyName::as_str),
             ":backup_since": volume.backup_policy_since_ms,
+            ":snap_reserve": volume.snap_reserve,
             ":mode": volume.root.mode, ":uid": volume.root.uid, ":gid": volume.root.gid,
             ":due": volume.root_due, ":state": volume.state.as_str(), ":version": volume.version,
             ":changed": volume.changed_ms,
@@ -175,6 +176,7 @@ fn read(row: &Row<'_>) -> Result<Volume> {
         snapshot_directory: word(row, "snapshot_directory", directory_of)?,
         policy: row.get::<_, Option<String>>("policy_name")?.map(PolicyName::stored),
         policy_since_ms: row.get("policy_since_ms")?,
+        snap_reserve: row.get("snap_reserve")?,
         clone_of: row.get("clone_of")?,
         backup_policy: row.get::<_, Option<String>>("backup_policy_name")?.map(PolicyName::stored),
         backup_policy_since_ms: row.get("backup_policy_since_ms")?,

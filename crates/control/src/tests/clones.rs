@@ -6,6 +6,7 @@ use super::rig::{
 use crate::{Error, NewClone, NewPolicy, Outcome, Result, Service, State, VolumeChange};
 use envelope::{Bytes, Level};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering;
 
 /// A volume with the file `data` and then the snapshot `s1`.
 fn prepared(rig: &Rig) -> Service {
@@ -187,4 +188,30 @@ fn storage_that_refuses_leaves_nothing() {
         clone(&service).unwrap();
         rig.check_agreement(&service);
     }
+}
+
+#[test]
+fn clone_shows_its_steps_and_ends_at_the_next_one_when_it_is_cancelled() {
+    let rig = Rig::new();
+    let service = prepared(&rig);
+    rig.deletion_steps.store(1 << 40, Ordering::SeqCst);
+    let begun = service.clone_volume(&context(), &new_clone()).unwrap().operation.id;
+    std::thread::scope(|scope| {
+        scope.spawn(|| service.run_waiting_jobs());
+        while service.operation(begun).unwrap().progress.is_none_or(|progress| progress.done < 3) {
+            std::thread::yield_now();
+        }
+        service.cancel_operation(begun).unwrap();
+    });
+    let ended = service.operation(begun).unwrap();
+    assert_eq!(ended.outcome, Outcome::Cancelled);
+    assert!(ended.progress.is_some_and(|progress| progress.total == Some(1 << 40)));
+    assert!(service.volume(&new_clone().name).is_err());
+    rig.check_agreement(&service);
+    rig.deletion_steps.store(7, Ordering::SeqCst);
+    let begun = service.clone_volume(&context(), &new_clone()).unwrap().operation.id;
+    service.run_waiting_jobs();
+    let ended = service.operation(begun).unwrap();
+    assert_eq!((ended.outcome, ended.progress.unwrap().total), (Outcome::Succeeded, Some(7)));
+    rig.check_agreement(&service);
 }

@@ -1,6 +1,6 @@
 //! Policies in virtual time: each due time once, counts exact.
 
-use super::rig::{Rig, context, furnished, new_snapshot, volume};
+use super::rig::{Rig, context, furnished, new_snapshot, new_volume, volume};
 use crate::{
     ChangeResult, Daily, Error, Hourly, Monthly, NewPolicy, Outcome, Policy, PolicyChange, PolicyName,
     Result, Schedules, Service, Snapshot, SnapshotChange, SnapshotKind, VolumeChange, WeekDay, Weekly,
@@ -32,8 +32,12 @@ fn policy(schedules: Schedules) -> NewPolicy {
 }
 
 fn assign(service: &Service, policy: Option<&str>) -> Result<ChangeResult<crate::Volume>> {
+    assign_to(service, "v", policy)
+}
+
+fn assign_to(service: &Service, of: &str, policy: Option<&str>) -> Result<ChangeResult<crate::Volume>> {
     let change = VolumeChange { policy: Some(policy.map(name)), ..VolumeChange::default() };
-    service.update_volume(&context(), &volume("v"), &change)
+    service.update_volume(&context(), &volume(of), &change)
 }
 
 /// A service whose volume `v` has the policy, at [`START`].
@@ -116,6 +120,43 @@ fn counts_are_exact_over_a_year() {
 }
 
 #[test]
+fn volume_is_created_with_a_policy_from_its_creation_on() {
+    let rig = Rig::new();
+    let service = furnished(&rig);
+    rig.now_ms.store(START, Ordering::SeqCst);
+    service.create_policy(&context(), &policy(schedules())).unwrap();
+    let new = |name_of: &str| crate::NewVolume { policy: Some(name(name_of)), ..new_volume("v2", "p", 1024) };
+    assert!(matches!(service.create_volume(&context(), &new("other")), Err(Error::NotFound { .. })));
+    rig.now_ms.store(START + 7 * MINUTE, Ordering::SeqCst);
+    let made = service.create_volume(&context(), &new("p1")).unwrap().value;
+    assert_eq!(made.policy, Some(name("p1")));
+    let snapshots = || service.snapshots(&volume("v2"), None, 1000).unwrap().items.len();
+    run_at(&rig, &service, START + 8 * MINUTE);
+    assert_eq!(snapshots(), 0, "nothing of the time before");
+    run_at(&rig, &service, START + 66 * MINUTE);
+    assert_eq!(snapshots(), 2);
+    assert!(!service.create_volume(&context(), &new("p1")).unwrap().operation.has_changed());
+    let without = new_volume("v2", "p", 1024);
+    assert!(!service.create_volume(&context(), &without).unwrap().operation.has_changed());
+    assign_to(&service, "v2", None).unwrap();
+    assert!(matches!(service.create_volume(&context(), &new("p1")), Err(Error::Conflict { .. })));
+    rig.check_agreement(&service);
+}
+
+#[test]
+fn volume_whose_storage_has_no_snapshots_is_not_created_with_a_policy() {
+    let rig = Rig::new();
+    let service = furnished(&rig);
+    service.create_policy(&context(), &policy(schedules())).unwrap();
+    rig.lacks_snapshots.store(true, Ordering::SeqCst);
+    let new = crate::NewVolume { policy: Some(name("p1")), ..new_volume("v2", "p", 1024) };
+    assert!(matches!(service.create_volume(&context(), &new), Err(Error::NoSnapshots { .. })));
+    assert!(matches!(service.volume(&volume("v2")), Err(Error::NotFound { .. })));
+    service.create_volume(&context(), &new_volume("v2", "p", 1024)).unwrap();
+    rig.check_agreement(&service);
+}
+
+#[test]
 fn after_downtime_each_schedule_runs_once() {
     let rig = Rig::new();
     let service = scheduled(&rig, &policy(schedules()));
@@ -192,6 +233,11 @@ fn run_that_fails_is_in_the_record() {
     rig.lacks_snapshots.store(false, Ordering::SeqCst);
     run_at(&rig, &service, START + HOUR + 6 * MINUTE);
     assert_eq!(of_kind(&service, SnapshotKind::Hourly), 1, "the next one is made");
+    let figures = service.snapshot_figures(&service.volume(&volume("v")).unwrap()).unwrap();
+    // An hourly one has failed; then an hourly and a daily one were made.
+    assert_eq!((figures.count, figures.failed_runs), (2, 1), "{:?}", names(&service));
+    let newest = snapshots(&service).last().map(|one| one.created_ms);
+    assert_eq!(figures.newest_ms, newest);
 }
 
 #[test]

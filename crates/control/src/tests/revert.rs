@@ -208,6 +208,51 @@ fn cancelled_before_it_begins_and_while_it_waits_nothing_is_lost() {
     }
 }
 
+#[test]
+fn once_begun_it_shows_its_steps_and_cannot_be_cancelled() {
+    let rig = Rig::new();
+    let service = prepared(&rig);
+    let steps = 5_000;
+    rig.deletion_steps.store(steps, Ordering::SeqCst);
+    let begun = begin(&service);
+    std::thread::scope(|scope| {
+        scope.spawn(|| service.run_waiting_jobs());
+        while service.operation(begun).unwrap().progress.is_none_or(|progress| progress.done == 0) {
+            std::thread::yield_now();
+        }
+        let cancelled = service.cancel_operation(begun);
+        assert!(matches!(cancelled, Err(Error::NotRunning { .. })), "{cancelled:?}");
+    });
+    let ended = service.operation(begun).unwrap();
+    let progress = ended.progress.unwrap();
+    assert_eq!((ended.outcome, progress.total, progress.unit), (Outcome::Succeeded, Some(steps), "steps"));
+    assert!(files(&rig, &service).is_empty());
+    rig.check_agreement(&service);
+}
+
+#[test]
+fn service_that_stops_leaves_a_begun_one_to_the_next_start() {
+    let rig = Rig::new();
+    let service = prepared(&rig);
+    rig.deletion_steps.store(1 << 40, Ordering::SeqCst);
+    let begun = begin(&service);
+    std::thread::scope(|scope| {
+        scope.spawn(|| service.run_waiting_jobs());
+        while service.operation(begun).unwrap().progress.is_none_or(|progress| progress.done == 0) {
+            std::thread::yield_now();
+        }
+        service.stop_jobs();
+    });
+    assert_eq!(service.operation(begun).unwrap().outcome, Outcome::Running);
+    drop(service);
+    rig.deletion_steps.store(1, Ordering::SeqCst);
+    let service = rig.open();
+    service.run_waiting_jobs();
+    assert_eq!(service.operation(begun).unwrap().outcome, Outcome::Succeeded);
+    assert!(files(&rig, &service).is_empty());
+    rig.check_agreement(&service);
+}
+
 fn steps() -> usize {
     let rig = Rig::new();
     let service = prepared(&rig);

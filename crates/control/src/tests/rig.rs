@@ -17,7 +17,7 @@ use vfs::sync::{Condvar, Mutex};
 use vfs::{
     Backend, Blocking, Capabilities, Capacity, FileKey, FsError, FsLimits, FsResult, FsStat, Name, NodeRef,
     Pace, Progress, Provisioner, Root, SharedNamespace, SnapshotUsage, Snapshots, Time, Usage, ViewId,
-    VolumeId,
+    VolumeId, unpaced,
 };
 use vfs_testing::{MemProvisioner, UncheckedNode};
 
@@ -197,10 +197,10 @@ impl Fuse {
 
 impl FusedProvisioner {
     /// A change of the storage; the process can end before or after it.
-    fn change(&self, change: impl FnOnce(&MemProvisioner) -> FsResult<()>) -> FsResult<()> {
+    fn change<T>(&self, change: impl FnOnce(&MemProvisioner) -> FsResult<T>) -> FsResult<T> {
         self.fuse.storage()?;
-        change(&self.disk)?;
-        self.fuse.storage()
+        let value = change(&self.disk)?;
+        self.fuse.storage().map(|()| value)
     }
 }
 
@@ -221,6 +221,14 @@ impl Provisioner for FusedProvisioner {
         self.change(|disk| disk.set_capacity(id, capacity))
     }
 
+    fn set_snapshot_reserve(&self, id: VolumeId, bytes: u64) -> FsResult<()> {
+        self.disk.set_snapshot_reserve(id, bytes)
+    }
+
+    fn snapshot_bytes(&self, id: VolumeId) -> FsResult<Option<u64>> {
+        self.disk.snapshot_bytes(id)
+    }
+
     fn set_root(&self, id: VolumeId, root: &Root) -> FsResult<()> {
         self.change(|disk| disk.set_root(id, root))
     }
@@ -234,9 +242,13 @@ impl Provisioner for FusedProvisioner {
         self.change(|disk| disk.remove(id))
     }
 
-    fn revert(&self, id: VolumeId, view: ViewId) -> FsResult<()> {
-        drop(self.snapshots.gate.lock());
-        self.change(|disk| disk.revert(id, view))
+    fn revert(&self, id: VolumeId, view: ViewId, pace: &mut Pace<'_>) -> FsResult<bool> {
+        // No step of a volume that is open.
+        self.disk.revert(id, view, &mut |_| ControlFlow::Break(()))?;
+        if self.snapshots.take_steps(pace).is_break() {
+            return Ok(false);
+        }
+        self.change(|disk| disk.revert(id, view, &mut unpaced))
     }
 
     fn clone_volume(
@@ -246,9 +258,12 @@ impl Provisioner for FusedProvisioner {
         id: VolumeId,
         root: &Root,
         capacity: Capacity,
-    ) -> FsResult<()> {
-        drop(self.snapshots.gate.lock());
-        self.change(|disk| disk.clone_volume(source, view, id, root, capacity))
+        pace: &mut Pace<'_>,
+    ) -> FsResult<bool> {
+        if self.snapshots.take_steps(pace).is_break() {
+            return Ok(false);
+        }
+        self.change(|disk| disk.clone_volume(source, view, id, root, capacity, &mut unpaced))
     }
 
     fn list(&self) -> FsResult<Vec<VolumeId>> {
@@ -295,6 +310,18 @@ impl Backend for FusedBackend {
 
     fn quotas(&self) -> Option<&dyn vfs::Quotas> {
         self.disk.quotas()
+    }
+}
+
+impl FusedSnapshots {
+    /// The steps of a revert or clone, while the gate is open.
+    fn take_steps(&self, pace: &mut Pace<'_>) -> ControlFlow<()> {
+        let steps = self.steps.load(Ordering::SeqCst);
+        for done in 0..steps {
+            drop(self.gate.lock());
+            pace(Progress { done, total: Some(steps) })?;
+        }
+        ControlFlow::Continue(())
     }
 }
 

@@ -346,16 +346,20 @@ fn a_locked_snapshot_is_deleted_by_nobody() {
     refused(&service);
     let longer = lock(&service, Some(until + DAY_MS)).unwrap().value;
     assert_eq!((longer.locked_until_ms, longer.version), (Some(until + DAY_MS), made.version + 1));
-    // The lock ends while the service is stopped.
-    rig.now_ms.store(until + DAY_MS, Ordering::SeqCst);
+    // Nor does it end while the service is stopped, or by a start at a later time of day.
+    rig.now_ms.store(until + 10 * DAY_MS, Ordering::SeqCst);
     drop(service);
     let service = rig.open();
+    let said = refusal(delete(&service, "s1"));
+    assert!(said.contains("locked until 2023-11-16 00:00:00 UTC by the clock of locks"), "{said}");
+    assert!(said.contains("shows 2023-11-14 22:13:2"), "{said}");
+    service.lock_clock.pass(longer.locked_until_ms.unwrap() - now);
     assert_eq!(lock(&service, None).unwrap().value.locked_until_ms, None);
     delete(&service, "s1").unwrap();
     service.run_waiting_jobs();
     rig.check_agreement(&service);
     let text = refusal(service.create_snapshot(&context(), &volume("v"), &new));
-    assert!(text.contains("a lock until 2023-11-15T00:00:00Z; allowed: a time after 2023-11-16T"), "{text}");
+    assert!(text.contains("a lock until 2023-11-15T00:00:00Z; allowed: a time after 2023-11-2"), "{text}");
 }
 
 fn lock(service: &Service, until: Option<u64>) -> Result<crate::ChangeResult<Snapshot>> {

@@ -3,7 +3,8 @@
 use super::access::{self, RuleFlags, shown};
 use super::connection::{Detailed, Reach, Session, TermsArgs, YesArgs, check_change};
 use super::limits::{
-    UNLIMITED, cell_of_volume, counted, iops, of_volume, origins, shared, size, stored, summary, throughput,
+    UNLIMITED, cell_of_volume, counted, iops, of_volume, origins, room, shared, size, stored, summary,
+    throughput,
 };
 use super::settings::{self, VolumeFlags, VolumeProperty, merge};
 use super::share_modes::ShareModes;
@@ -11,6 +12,7 @@ use super::table::{Cell, Facts, Table};
 use super::words::{Ids, Label, labels_patch, shown_labels};
 use super::{names, watch, words};
 use crate::exit::usage;
+use crate::number::whole;
 use crate::shell::quoted;
 use crate::terminal::{self, Tone};
 use api::convert::{FromBody, smb_settings};
@@ -20,7 +22,7 @@ use api_client::model::{
     SecurityStyle, SnapshotDirectory, State, Stats, Volume, VolumePatch,
 };
 use clap::{Args, Subcommand};
-use control::{SmbAssignment, SmbSettings};
+use control::{SNAP_RESERVE_PERCENT_MAX, SmbAssignment, SmbSettings};
 use envelope::Bytes;
 use serde::Serialize;
 use std::iter::{once, repeat};
@@ -140,6 +142,12 @@ struct Create {
     /// Access of clients to .snapshot (NFS) and ~snapshot (SMB) [default: reachable]
     #[arg(long, value_name = "ACCESS", value_parser = words::snapshot_directory(), hide_short_help = true)]
     snapshot_directory: Option<SnapshotDirectory>,
+    /// Policy to make its snapshots [default: none]
+    #[arg(long, value_name = "NAME", add = names::policies(), hide_short_help = true)]
+    policy: Option<String>,
+    /// Percentage of the size that files leave to snapshots [default: 0]
+    #[arg(long, value_name = "PERCENT", value_parser = whole(0..=SNAP_RESERVE_PERCENT_MAX), hide_short_help = true)]
+    snap_reserve: Option<u8>,
     /// Protocols to serve the volume over [default: nfsv3 and the latest NFSv4 that the level has]
     #[arg(long, value_delimiter = ',', value_parser = words::protocol())]
     protocols: Vec<Protocol>,
@@ -201,6 +209,9 @@ struct Update {
     /// Make no more backups by a policy; the present ones stay
     #[arg(long, conflicts_with = "backup_policy", hide_short_help = true)]
     no_backup_policy: bool,
+    /// New percentage of the size that files leave to snapshots
+    #[arg(long, value_name = "PERCENT", value_parser = whole(0..=SNAP_RESERVE_PERCENT_MAX))]
+    snap_reserve: Option<u8>,
     /// Protocols to serve the volume over; replaces all earlier ones
     #[arg(long, value_delimiter = ',', value_parser = words::protocol())]
     protocols: Vec<Protocol>,
@@ -298,6 +309,8 @@ fn create(session: &Session, args: Create) -> anyhow::Result<()> {
         durability: args.durability,
         security_style: args.security_style,
         snapshot_directory: args.snapshot_directory,
+        policy: args.policy,
+        snap_reserve: args.snap_reserve,
         rules: rule.map(|rule| vec![rule]),
         endpoints: Some(texts(&args.endpoint)).filter(|endpoints| !endpoints.is_empty()),
         labels: args.label.into_iter().map(|Label(key, value)| (key, value)).collect(),
@@ -372,6 +385,12 @@ struct Details {
 #[derive(Clone, Debug, Serialize)]
 struct Usage {
     used_bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    live_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    snapshot_bytes: Option<u64>,
+    reserve_bytes: u64,
+    available_bytes: u64,
     used_files: u64,
     snapshots: u64,
     limits: Limits,
@@ -382,6 +401,10 @@ impl Usage {
     fn of(stats: &Stats) -> Self {
         Self {
             used_bytes: stats.used_bytes,
+            live_bytes: stats.live_bytes,
+            snapshot_bytes: stats.snapshot_bytes,
+            reserve_bytes: stats.reserve_bytes,
+            available_bytes: stats.available_bytes,
             used_files: stats.used_files,
             snapshots: stats.snapshots,
             limits: stats.limits.clone(),
@@ -424,8 +447,24 @@ fn list(session: &Session) -> anyhow::Result<()> {
 
 /// The bytes stored, as a warning if the volume is full.
 fn used(stats: &Stats) -> Cell {
-    let is_full = stats.used_bytes >= stats.size_bytes;
-    Cell::from(stored(stats.used_bytes)).tone(if is_full { Tone::Warning } else { Tone::Plain })
+    Cell::from(stored(stats.used_bytes)).tone(if is_full(stats) { Tone::Warning } else { Tone::Plain })
+}
+
+/// Whether files can take no more of the volume: it is in use, or reserved for snapshots.
+fn is_full(stats: &Stats) -> bool {
+    let unused = stats.reserve_bytes.saturating_sub(stats.snapshot_bytes.unwrap_or(0));
+    stats.used_bytes.saturating_add(unused) >= stats.size_bytes
+}
+
+/// The use of the volume, by files and by snapshots.
+fn fill_words(stats: &Stats) -> String {
+    let all = format!("{} in {}", stored(stats.used_bytes), counted(stats.used_files, "file"));
+    match stats.live_bytes.zip(stats.snapshot_bytes) {
+        Some((live, snapshots)) if snapshots > 0 => {
+            format!("{all}: {} live, {} held by snapshots", stored(live), stored(snapshots))
+        }
+        _ => all,
+    }
 }
 
 fn state(of: State) -> Cell {
@@ -462,10 +501,15 @@ fn describe(
     facts.add("Pool", &volume.pool);
     facts.add("Level", format!("{level}, {}", level.0.info().title));
     facts.add("Size", size(volume.size_bytes));
-    let is_full = stats.used_bytes >= stats.size_bytes;
-    let stored = format!("{} in {}", stored(stats.used_bytes), counted(stats.used_files, "file"));
-    let stored = if is_full { format!("{stored}: it is full") } else { stored };
-    facts.add_cell("Used", Cell::from(stored).tone(if is_full { Tone::Warning } else { Tone::Plain }));
+    facts.add("Used", fill_words(stats));
+    let reserved = (volume.snap_reserve > 0)
+        .then(|| format!("{} ({} %) for snapshots", size(stats.reserve_bytes), volume.snap_reserve));
+    facts.maybe("Reserve", reserved);
+    let (available, tone) = match (room(stats.available_bytes), is_full(stats)) {
+        (available, true) => (format!("{available}: it is full"), Tone::Warning),
+        (available, false) => (available, Tone::Plain),
+    };
+    facts.add_cell("Available", Cell::from(available).tone(tone));
     facts.maybe("Settings", Some(settings::of_volume(&volume.settings)).filter(|words| !words.is_empty()));
     of_volume(&stats.limits, &stats.pool_limits).into_iter().for_each(|(name, line)| facts.add(name, line));
     facts.maybe("Pool limits", shared(stats).map(summary));
@@ -540,6 +584,7 @@ impl Update {
             } else {
                 self.backup_policy.clone().map(Some)
             },
+            snap_reserve: self.snap_reserve,
             endpoints: (self.no_endpoints || !self.endpoint.is_empty()).then(|| texts(&self.endpoint)),
             labels: labels_patch(&self.label, &self.unlabel),
             ..VolumePatch::default()

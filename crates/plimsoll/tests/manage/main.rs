@@ -34,6 +34,8 @@ mod skip {
 }
 mod smb;
 mod snapshots;
+mod space;
+mod steps;
 mod users;
 mod ways;
 mod wrong_input;

@@ -37,6 +37,29 @@ fn the_directory_of_snapshots_is_set_and_shown() {
 }
 
 #[test]
+fn the_reserve_for_snapshots_is_set_and_shown() {
+    let service = Service::with_volume("1TiB", &["--snap-reserve", "0"]);
+    let said = service.refuses(&["volume", "update", "v1", "--snap-reserve", "91"]);
+    assert!(said.contains("a whole number from 0 to 90"), "{said}");
+    // The pool of the tests is one of Azure NetApp Files, which has no reserve.
+    let said = service.refuses(&["volume", "update", "v1", "--snap-reserve", "5"]);
+    assert!(said.contains("a reserve of 5 % for snapshots; allowed: 0 %"), "{said}");
+    service.says(&["pool", "create", "own", "--level", "plimsoll/unlimited", "--size", "1TiB"]);
+    let create = ["volume", "create", "r", "--pool", "own", "--size", "100MiB", "--snap-reserve", "20"];
+    service.says(&[&create[..], &["--allow", "127.0.0.1"]].concat());
+    let shown = service.says(&["volume", "show", "r"]);
+    assert!(shown.contains("20 MiB (20 %) for snapshots"), "{shown}");
+    assert!(shown.contains("Available:       80 MiB"), "{shown}");
+    let volume = service.json(&["volume", "show", "r"]);
+    let number = |name: &str| volume[name].as_u64().unwrap_or_else(|| panic!("{name}: {volume}"));
+    assert_eq!((number("snap_reserve"), number("reserve_bytes")), (20, 20 << 20));
+    assert_eq!(number("available_bytes"), (80 << 20) - number("used_bytes"));
+    assert_eq!(number("used_bytes"), number("live_bytes") + number("snapshot_bytes"));
+    service.says(&["volume", "update", "r", "--snap-reserve", "90"]);
+    assert!(service.says(&["volume", "show", "r"]).contains("90 MiB (90 %) for snapshots"));
+}
+
+#[test]
 fn an_operation_is_waited_for_and_only_a_long_one_is_cancelled() {
     let service = Service::with_volume("1TiB", &[]);
     let waited = service.json(&["operation", "wait", "1"]);
@@ -73,6 +96,10 @@ fn policies_are_made_shown_changed_and_deleted() {
         (&["policy", "update", "nightly"], "nothing to change"),
         (&["policy", "show", "x"], "there is no policy x; \"plimsoll policy list\" shows all"),
         (&["volume", "update", "v1", "--policy", "x"], "there is no policy x"),
+        (
+            &["volume", "create", "v2", "--pool", "p1", "--size", "1TiB", "--policy", "x"],
+            "there is no policy x",
+        ),
         (&["policy", "delete", "nightly"], "use --yes"),
     ] {
         let said = service.refuses(args);
@@ -81,6 +108,10 @@ fn policies_are_made_shown_changed_and_deleted() {
     if service.says(&["snapshot", "list", "v1"]).contains("No snapshots.") {
         let said = service.refuses(&["volume", "update", "v1", "--policy", "nightly"]);
         assert!(said.contains("the file system of the volume v1 has no snapshots"), "{said}");
+        let create = ["volume", "create", "v2", "--pool", "p1", "--size", "1TiB", "--policy", "nightly"];
+        let said = service.refuses(&create);
+        assert!(said.contains("the file system of the volume v2 has no snapshots"), "{said}");
+        assert!(service.refuses(&["volume", "show", "v2"]).contains("there is no volume v2"));
     }
     service.says(&["volume", "update", "v1", "--no-policy", "--label", "a=1"]);
     assert_eq!(

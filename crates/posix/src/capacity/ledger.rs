@@ -43,11 +43,28 @@ impl Drop for PendingChange<'_> {
     }
 }
 
+/// The space of snapshots.
+#[derive(Clone, Copy)]
+struct SnapshotSpace {
+    /// Bytes that only snapshots need.
+    held: u64,
+    /// Bytes that files do not get, whatever snapshots need.
+    reserve: u64,
+}
+
+impl SnapshotSpace {
+    /// The bytes that files do not get.
+    fn charged(self) -> u64 {
+        self.held.max(self.reserve)
+    }
+}
+
 pub(crate) struct Ledger {
+    /// The bytes of the live files, and [`SnapshotSpace::charged`]. So a charge of a file compares one number.
     bytes: AtomicU64,
     files: AtomicU64,
-    /// The part of `bytes` that only snapshots need.
-    held: AtomicU64,
+    /// Locked while it changes together with `bytes`, so that concurrent changes share the reserve exactly.
+    snapshots: Mutex<SnapshotSpace>,
     bytes_max: AtomicU64,
     files_max: AtomicU64,
     /// Whether `bytes` and `files` are right: [`COUNTED`], [`COUNTING`], [`UNCOUNTABLE`] or [`CLOSED`].
@@ -78,7 +95,7 @@ impl Ledger {
         Self {
             bytes: AtomicU64::new(entry.usage.bytes),
             files: AtomicU64::new(entry.usage.files),
-            held: AtomicU64::new(entry.held),
+            snapshots: Mutex::new(SnapshotSpace { held: entry.held, reserve: 0 }),
             bytes_max: AtomicU64::new(entry.capacity.bytes),
             files_max: AtomicU64::new(entry.capacity.files),
             state: AtomicU8::new(if entry.is_clean { COUNTED } else { COUNTING }),
@@ -132,8 +149,10 @@ impl Ledger {
 
     /// Sets the count: `usage` is without the bytes that only snapshots need.
     pub(crate) fn set_counted(&self, usage: Usage, held: u64) {
-        self.held.store(held, Ordering::Relaxed);
-        self.bytes.store(usage.bytes.saturating_add(held), Ordering::Relaxed);
+        let mut snapshots = self.snapshots.lock();
+        snapshots.held = held;
+        self.bytes.store(usage.bytes.saturating_add(snapshots.charged()), Ordering::Relaxed);
+        drop(snapshots);
         self.files.store(usage.files, Ordering::Relaxed);
         self.state.store(COUNTED, Ordering::Release);
     }
@@ -150,7 +169,29 @@ impl Ledger {
 
     /// Current usage; while the volume is counted, the last known usage.
     pub(crate) fn usage(&self) -> Usage {
-        Usage { bytes: self.bytes.load(Ordering::Relaxed), files: self.files.load(Ordering::Relaxed) }
+        self.usage_with(*self.snapshots.lock())
+    }
+
+    fn usage_with(&self, snapshots: SnapshotSpace) -> Usage {
+        let unused = snapshots.charged() - snapshots.held;
+        let bytes = self.bytes.load(Ordering::Relaxed).saturating_sub(unused);
+        Usage { bytes, files: self.files.load(Ordering::Relaxed) }
+    }
+
+    /// The part of the reserve that snapshots do not need at present.
+    pub(crate) fn unused_reserve(&self) -> u64 {
+        let snapshots = self.snapshots.lock();
+        snapshots.charged() - snapshots.held
+    }
+
+    /// Changes the reserve for snapshots, even past the capacity.
+    pub(crate) fn set_reserve(&self, bytes: u64) {
+        let mut snapshots = self.snapshots.lock();
+        let before = snapshots.charged();
+        snapshots.reserve = bytes;
+        let after = snapshots.charged();
+        // Wraps in the sum where it falls.
+        self.bytes.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
     }
 
     pub(crate) fn capacity(&self) -> Capacity {
@@ -207,18 +248,22 @@ impl Ledger {
 
     #[inline]
     pub(crate) fn refund(&self, bytes: u64, files: u64) {
-        for (count, amount) in [(&self.bytes, bytes), (&self.files, files)] {
-            if amount != 0
-                && count
-                    .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| used.checked_sub(amount))
-                    .is_err()
-            {
-                // Another process added files to the tree, and they were removed here.
-                count.store(0, Ordering::Relaxed);
-                self.mark_doubtful();
-            }
-        }
+        self.subtract(&self.bytes, bytes);
+        self.subtract(&self.files, files);
         self.reopen();
+    }
+
+    #[inline]
+    fn subtract(&self, count: &AtomicU64, amount: u64) {
+        if amount != 0
+            && count
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| used.checked_sub(amount))
+                .is_err()
+        {
+            // Another process added files to the tree, and they were removed here.
+            count.store(0, Ordering::Relaxed);
+            self.mark_doubtful();
+        }
     }
 
     /// Changes a charge from `from` bytes to `to`, even past the capacity: the file system has already allocated them.
@@ -233,25 +278,41 @@ impl Ledger {
 
     /// Bytes that only snapshots need, a part of the usage.
     pub(crate) fn held(&self) -> u64 {
-        self.held.load(Ordering::Relaxed)
+        self.snapshots.lock().held
     }
 
     /// Charges bytes that only snapshots need. With `exceeds`, even past the capacity: the change releases as much.
     pub(crate) fn hold(&self, bytes: u64, exceeds: bool) -> FsResult<()> {
+        // Before the lock: writing the mark takes it.
         if exceeds {
             self.mark_best_effort();
-            self.adjust(0, bytes);
         } else {
-            self.charge(bytes, 0)?;
+            self.mark()?;
         }
-        self.held.fetch_add(bytes, Ordering::Relaxed);
+        let mut snapshots = self.snapshots.lock();
+        let more = SnapshotSpace { held: snapshots.held.saturating_add(bytes), ..*snapshots };
+        let growth = more.charged() - snapshots.charged();
+        if exceeds {
+            self.bytes.fetch_add(growth, Ordering::Relaxed);
+        } else {
+            take(&self.bytes, &self.bytes_max, growth)?;
+        }
+        *snapshots = more;
+        drop(snapshots);
+        if exceeds {
+            self.reopen();
+        }
         Ok(())
     }
 
     pub(crate) fn release_held(&self, bytes: u64) {
         self.mark_best_effort();
-        self.held.fetch_sub(bytes, Ordering::Relaxed);
-        self.refund(bytes, 0);
+        let mut snapshots = self.snapshots.lock();
+        let before = snapshots.charged();
+        snapshots.held = snapshots.held.saturating_sub(bytes);
+        self.subtract(&self.bytes, before - snapshots.charged());
+        drop(snapshots);
+        self.reopen();
     }
 
     /// Removes the mark of an orderly end if the count has changed after it.
@@ -310,8 +371,9 @@ impl Ledger {
     }
 
     fn entry(&self, is_clean: bool) -> UsageRecord {
-        let held = self.held.load(Ordering::Relaxed);
-        UsageRecord { is_clean, capacity: self.capacity(), usage: self.usage(), held }
+        let snapshots = *self.snapshots.lock();
+        let usage = self.usage_with(snapshots);
+        UsageRecord { is_clean, capacity: self.capacity(), usage, held: snapshots.held }
     }
 
     fn lock(&self) -> MutexGuard<'_, UsageFile> {

@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 use vfs::backend::charge::{INODE_BYTES, NAME_BYTES, blocks};
-use vfs::{Capacity, FsResult, FsStat, Usage, VolumeId};
+use vfs::{Capacity, FsError, FsResult, FsStat, Usage, VolumeId};
 
 /// The mechanism that enforces a volume's capacity.
 pub(crate) enum Space {
@@ -93,6 +93,19 @@ impl Limit {
         self.owners.retry() || retries
     }
 
+    /// Changes the reserve for snapshots; [`FsError::NotSupported`] if the kernel counts, which does not tell them from
+    /// files.
+    pub(crate) fn set_reserve(&self, bytes: u64) -> FsResult<()> {
+        match &self.space {
+            Space::Counted(ledger) => {
+                ledger.set_reserve(bytes);
+                Ok(())
+            }
+            Space::Project(_) if bytes == 0 => Ok(()),
+            Space::Project(_) => Err(FsError::NotSupported),
+        }
+    }
+
     pub(crate) fn checkpoint(&self) {
         self.ledger().into_iter().for_each(Ledger::checkpoint);
         self.owners.checkpoint();
@@ -122,13 +135,14 @@ impl Limit {
         }
     }
 
-    /// State of the volume. Available space is at most that of `below`, the file system.
+    /// State of the volume. Available space is without the reserve for snapshots, and at most that of `below`, the file system.
     pub(crate) fn stat(&self, below: &FsStat) -> FsResult<FsStat> {
         let own = self.capacity()?.stat(self.usage()?);
+        let reserved = self.ledger().map_or(0, Ledger::unused_reserve);
         // Some file systems have no fixed number of files.
         let files_below = if below.files_total == 0 { u64::MAX } else { below.files_available };
         Ok(FsStat {
-            bytes_available: own.bytes_available.min(below.bytes_available),
+            bytes_available: own.bytes_available.saturating_sub(reserved).min(below.bytes_available),
             files_available: own.files_available.min(files_below),
             ..own
         })

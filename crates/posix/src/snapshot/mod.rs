@@ -42,13 +42,19 @@ impl UndoSnapshots {
 
     /// Brings the files back to a snapshot. The volume must not be in use; after an error or a crash, this must be called
     /// again before it is.
-    pub(crate) fn revert(&self, view: ViewId) -> FsResult<()> {
+    pub(crate) fn revert(&self, view: ViewId, pace: &mut Pace<'_>) -> FsResult<bool> {
         let undo = self.mount.undo().ok_or(FsError::NotFound)?;
         let opened = SnapshotView::open(&self.mount, undo, view, self.limits, self.capabilities)?;
+        if pace(Progress::default()).is_break() {
+            return Ok(false);
+        }
         undo.begin_revert(view)?;
-        revert::revert(&opened)?;
+        if !revert::revert(&opened, pace)? {
+            return Ok(false);
+        }
         syncfs(&self.mount.root).map_err(crate::error::refused)?;
-        undo.end_revert()
+        undo.end_revert()?;
+        Ok(true)
     }
 }
 

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use vfs::volume::copies::{link_of, make_like};
 use vfs::volume::metadata::Metadata;
 use vfs::volume::streams;
-use vfs::{Attrs, Blocking, FileKey, FileType, FsError, FsResult, Name, NodeRef};
+use vfs::{Attrs, Blocking, FileKey, FileType, FsError, FsResult, Name, NodeRef, Pace, Progress};
 
 const ALLOWED: Blocking = Blocking::Allowed;
 
@@ -39,22 +39,67 @@ struct Changed {
     others: Vec<FileKey>,
 }
 
-pub(super) fn revert(view: &Arc<SnapshotView>) -> FsResult<()> {
+/// The steps of a revert: each changed directory three times, each other changed object once.
+struct Steps<'s, 'p> {
+    progress: Progress,
+    pace: &'s mut Pace<'p>,
+}
+
+enum Stop {
+    /// By the pace.
+    Ended,
+    Failed(FsError),
+}
+
+impl From<FsError> for Stop {
+    fn from(error: FsError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl Steps<'_, '_> {
+    /// A step is done. The last one ends nothing.
+    fn end_one(&mut self) -> Result<(), Stop> {
+        self.progress.done += 1;
+        let is_last = Some(self.progress.done) >= self.progress.total;
+        match (self.pace)(self.progress) {
+            ControlFlow::Break(()) if !is_last => Err(Stop::Ended),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Returns whether it is done; false if `pace` ended it.
+pub(super) fn revert(view: &Arc<SnapshotView>, pace: &mut Pace<'_>) -> FsResult<bool> {
+    match revert_in_steps(view, pace) {
+        Ok(()) => Ok(true),
+        Err(Stop::Ended) => Ok(false),
+        Err(Stop::Failed(error)) => Err(error),
+    }
+}
+
+fn revert_in_steps(view: &Arc<SnapshotView>, pace: &mut Pace<'_>) -> Result<(), Stop> {
     let (mount, undo) = (&view.mount, &*view.undo);
     let (waiting, _) = mount.adopt(undo.open_waiting()?)?;
     let mut revert = Revert { view, mount, undo, waiting, remade: HashMap::new() };
     let changed = revert.changed()?;
+    let total = (3 * changed.dirs.len() + changed.others.len()) as u64;
+    let steps = &mut Steps { progress: Progress { done: 0, total: Some(total) }, pace };
     for key in &changed.dirs {
         if let Some(dir) = revert.present(key)? {
             revert.drop_names(key, &dir)?;
         }
+        steps.end_one()?;
     }
-    revert.place_all(&changed.dirs)?;
+    revert.place_all(&changed.dirs, steps)?;
     revert.drop_waiting()?;
+    // Directories that have no place any more were no step.
+    steps.progress.done = 2 * changed.dirs.len() as u64;
     for key in changed.others.iter().chain(&changed.dirs) {
         revert.restore_state(key)?;
+        steps.end_one()?;
     }
-    undo.remove_waiting()
+    Ok(undo.remove_waiting()?)
 }
 
 impl Revert<'_> {
@@ -154,22 +199,22 @@ impl Revert<'_> {
     }
 
     /// Gives all directories the names that they had. The hidden tree of streams comes last, because its names are keys.
-    fn place_all(&mut self, dirs: &[FileKey]) -> FsResult<()> {
+    fn place_all(&mut self, dirs: &[FileKey], steps: &mut Steps<'_, '_>) -> Result<(), Stop> {
         let root = Arc::new(self.of_snapshot(&self.mount.root_key)) as NodeRef;
         let tree = streams::tree_of(&root)?.map(|tree| tree.key());
         let (tree, others): (Vec<_>, Vec<_>) = dirs.iter().partition(|key| Some(**key) == tree);
-        let left = self.place_in_all(others)?;
-        self.place_in(tree, true)?;
+        let left = self.place_in_all(others, steps)?;
+        self.place_in(tree, true, steps)?;
         // What is below the hidden tree.
-        self.place_in_all(left).map(drop)
+        self.place_in_all(left, steps).map(drop)
     }
 
     /// Gives directories their names, also those that get their own name meanwhile. Returns those that are not there.
-    fn place_in_all(&mut self, dirs: Vec<FileKey>) -> FsResult<Vec<FileKey>> {
+    fn place_in_all(&mut self, dirs: Vec<FileKey>, steps: &mut Steps<'_, '_>) -> Result<Vec<FileKey>, Stop> {
         let mut left = dirs;
         loop {
             let before = left.len();
-            left = self.place_in(left, false)?;
+            left = self.place_in(left, false, steps)?;
             if left.len() == before {
                 return Ok(left);
             }
@@ -177,7 +222,12 @@ impl Revert<'_> {
     }
 
     /// [`Revert::place_in_all`], once.
-    fn place_in(&mut self, dirs: Vec<FileKey>, are_streams: bool) -> FsResult<Vec<FileKey>> {
+    fn place_in(
+        &mut self,
+        dirs: Vec<FileKey>,
+        are_streams: bool,
+        steps: &mut Steps<'_, '_>,
+    ) -> Result<Vec<FileKey>, Stop> {
         let mut absent = Vec::new();
         for key in dirs {
             let Some(dir) = self.present(&key)? else {
@@ -190,6 +240,7 @@ impl Revert<'_> {
                 let name = if are_streams { self.name_of_streams(&name) } else { name.into() };
                 self.place(&dir, &name, &object)?;
             }
+            steps.end_one()?;
         }
         Ok(absent)
     }

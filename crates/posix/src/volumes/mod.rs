@@ -48,8 +48,8 @@ use trash::Trash;
 use tree::{entries, make_private, open_dir, reopen};
 use vfs::sync::Mutex;
 use vfs::{
-    Backend, Capacity, Counting, FsError, FsResult, FsStat, Provisioner, ReserveGuard, Root, Usage, ViewId,
-    VolumeId,
+    Backend, Capacity, Counting, FsError, FsResult, FsStat, Pace, Provisioner, ReserveGuard, Root, Usage,
+    ViewId, VolumeId,
 };
 
 const VOLUMES: &str = "volumes";
@@ -412,6 +412,12 @@ impl Provisioner for Volumes {
         self.set_limit(&slot, id, false, capacity)
     }
 
+    fn set_snapshot_reserve(&self, id: VolumeId, bytes: u64) -> FsResult<()> {
+        let slot = self.slot(id);
+        let limit = slot.lock().limit.upgrade();
+        limit.map_or_else(|| self.dir(id).map(drop), |limit| limit.set_reserve(bytes))
+    }
+
     fn set_root(&self, id: VolumeId, root: &Root) -> FsResult<()> {
         let slot = self.slot(id);
         let slot = slot.lock();
@@ -453,7 +459,7 @@ impl Provisioner for Volumes {
         Ok(())
     }
 
-    fn revert(&self, id: VolumeId, view: ViewId) -> FsResult<()> {
+    fn revert(&self, id: VolumeId, view: ViewId, pace: &mut Pace<'_>) -> FsResult<bool> {
         let _lease = self.reserve.lend();
         let slot = self.slot(id);
         let slot = slot.lock();
@@ -461,9 +467,9 @@ impl Provisioner for Volumes {
         if slot.is_in_use() {
             Err(FsError::Locked)
         } else if self.is_subvolume(id)? {
-            self.revert_closed(id, view)
+            self.revert_closed(id, view, pace)
         } else {
-            self.revert_changes(id, view)
+            self.revert_changes(id, view, pace)
         }
     }
 
@@ -474,22 +480,27 @@ impl Provisioner for Volumes {
         id: VolumeId,
         root: &Root,
         capacity: Capacity,
-    ) -> FsResult<()> {
+        pace: &mut Pace<'_>,
+    ) -> FsResult<bool> {
         let _lease = self.reserve.lend();
         let slot = self.slot(id);
         let slot = slot.lock();
         if !self.has(id)? {
             self.forget(id)?;
             self.discard_snapshots(id)?;
-            if self.is_subvolume(source)? {
-                self.make_clone(source, view, id)?;
+            let is_made = if self.is_subvolume(source)? {
+                self.make_clone(source, view, id, pace)?
             } else {
-                self.copy_clone(source, view, id)?;
+                self.copy_clone(source, view, id, pace)?
+            };
+            if !is_made {
+                return Ok(false);
             }
         }
         self.apply_root_attrs(&slot, id, root)?;
         fsync(&self.volumes).map_err(refused)?;
-        self.set_limit(&slot, id, false, capacity)
+        self.set_limit(&slot, id, false, capacity)?;
+        Ok(true)
     }
 
     fn snapshot_bytes(&self, id: VolumeId) -> FsResult<Option<u64>> {

@@ -19,7 +19,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
-use vfs::backend::snapshots::Snapshots;
+use vfs::backend::snapshots::{Pace, Snapshots};
 use vfs::{
     Backend, Blocking, Capabilities, FileKey, FsError, FsLimits, FsResult, FsStat, NodeRef, Quotas,
     RangeLimits, ViewId, XattrLimits,
@@ -93,8 +93,8 @@ impl Store {
     }
 
     /// Brings the files back to a snapshot of the undo store.
-    pub(super) fn revert_undo(&self, view: ViewId) -> FsResult<()> {
-        self.undo.as_ref().ok_or(FsError::NotSupported)?.revert(view)
+    pub(super) fn revert_undo(&self, view: ViewId, pace: &mut Pace<'_>) -> FsResult<bool> {
+        self.undo.as_ref().ok_or(FsError::NotSupported)?.revert(view, pace)
     }
 
     /// Writes what the next process must know of the undo store.

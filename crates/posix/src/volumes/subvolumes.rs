@@ -13,7 +13,7 @@ use rustix::fs::{Mode, RenameFlags, fsync, mkdirat, renameat_with};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use vfs::{FsError, FsResult, ViewId, VolumeId};
+use vfs::{FsError, FsResult, Pace, Progress, ViewId, VolumeId};
 
 impl Volumes {
     /// Makes the empty root of a volume, on Btrfs as a subvolume.
@@ -81,10 +81,13 @@ impl Volumes {
 
     /// Puts a copy of a snapshot in the place of a volume that is not open. The copy comes into being and takes its place
     /// in one step each; the former files go to the trash.
-    pub(super) fn revert_closed(&self, id: VolumeId, view: ViewId) -> FsResult<()> {
+    pub(super) fn revert_closed(&self, id: VolumeId, view: ViewId, pace: &mut Pace<'_>) -> FsResult<bool> {
         let dir = self.snapshots_of(id)?;
         let snapshot = root_in(&dir, view)?;
         let staged = revert_name(view);
+        if pace(Progress { done: 0, total: Some(1) }).is_break() {
+            return Ok(false);
+        }
         // The rest of an interrupted revert: a copy, or the files that it replaced.
         self.discard(&dir, &staged)?;
         self.require_count(id)?;
@@ -100,14 +103,26 @@ impl Volumes {
             .map_err(refused)?;
         self.discard(&dir, &staged)?;
         self.trash.wake();
-        Ok(())
+        let _ends_anyway = pace(Progress { done: 1, total: Some(1) });
+        Ok(true)
     }
 
     /// Makes a new volume from a snapshot of another one. They share the storage of what neither changes.
-    pub(super) fn make_clone(&self, source: VolumeId, view: ViewId, id: VolumeId) -> FsResult<()> {
+    pub(super) fn make_clone(
+        &self,
+        source: VolumeId,
+        view: ViewId,
+        id: VolumeId,
+        pace: &mut Pace<'_>,
+    ) -> FsResult<bool> {
         let snapshot = root_in(&self.snapshots_of(source)?, view)?;
+        if pace(Progress { done: 0, total: Some(1) }).is_break() {
+            return Ok(false);
+        }
         sys::make_snapshot(self.volumes.as_fd(), name(id).as_bytes(), snapshot.as_fd(), false)
-            .map_err(refused)
+            .map_err(refused)?;
+        let _ends_anyway = pace(Progress { done: 1, total: Some(1) });
+        Ok(true)
     }
 
     /// The bytes that the snapshots of a volume hold. Only quota groups tell a part of it: they count whole extents, so

@@ -11,10 +11,9 @@ use crate::node::ranges::clone_bytes;
 use crate::undo::{self, Method, UndoPlace, unit_of};
 use rustix::fs::{fstat, fsync, renameat};
 use rustix::io::Errno;
-use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 use vfs::volume::copies::copy_tree;
-use vfs::{Backend, FsError, FsResult, ViewId, VolumeId};
+use vfs::{Backend, FsError, FsResult, Pace, ViewId, VolumeId, unpaced};
 
 /// The files of a clone that is being made, in the directory of its snapshots.
 const CLONE: &str = "clone";
@@ -40,26 +39,32 @@ impl Volumes {
     }
 
     /// Brings a volume that is not open back to a snapshot. The next open counts its files.
-    pub(super) fn revert_changes(&self, id: VolumeId, view: ViewId) -> FsResult<()> {
+    pub(super) fn revert_changes(&self, id: VolumeId, view: ViewId, pace: &mut Pace<'_>) -> FsResult<bool> {
         let has_store = self.dir(id).and_then(|_| self.undo_place(id))?.is_some();
         if !has_store {
             return Err(FsError::NotSupported);
         }
         self.require_count(id)?;
-        self.store(id, None, None)?.revert_undo(view)
+        self.store(id, None, None)?.revert_undo(view, pace)
     }
 
     /// Ends a revert that the last process has begun.
     pub(super) fn finish_revert(&self, id: VolumeId) -> FsResult<()> {
         match undo::interrupted_revert(self.snapshots.as_fd(), &name(id))? {
-            Some(view) => self.revert_changes(id, view),
+            Some(view) => self.revert_changes(id, view, &mut unpaced).map(drop),
             None => Ok(()),
         }
     }
 
     /// Makes a new volume from a snapshot of another one, file by file. Where the file system can, they share the
     /// storage of what neither changes.
-    pub(super) fn copy_clone(&self, source: VolumeId, view: ViewId, id: VolumeId) -> FsResult<()> {
+    pub(super) fn copy_clone(
+        &self,
+        source: VolumeId,
+        view: ViewId,
+        id: VolumeId,
+        pace: &mut Pace<'_>,
+    ) -> FsResult<bool> {
         let source = self.open_store(source)?;
         let snapshots = Backend::snapshots(&*source).ok_or(FsError::NotSupported)?;
         let snapshot = snapshots.open(view)?;
@@ -70,10 +75,14 @@ impl Volumes {
         let path = self.data.join(SNAPSHOTS).join(name(id)).join(CLONE);
         let target = Store::open_within(&path, &self.options, None, None, None);
         let target = target.map_err(|error| Errno::from_io_error(&error).map_or(FsError::Io, refused))?;
-        copy_tree(&*snapshot, &*target, &mut |_| ControlFlow::Continue(()))?;
+        if !copy_tree(&*snapshot, &*target, pace)? {
+            return Ok(false);
+        }
         target.sync()?;
         drop(target);
-        renameat(&place, CLONE, &self.volumes, name(id)).and_then(|()| fsync(&self.volumes)).map_err(refused)
+        let renamed = renameat(&place, CLONE, &self.volumes, name(id));
+        renamed.and_then(|()| fsync(&self.volumes)).map_err(refused)?;
+        Ok(true)
     }
 
     /// The bytes that only snapshots of a volume need, by the running count; `None` if the kernel counts them with the

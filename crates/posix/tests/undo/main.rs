@@ -21,7 +21,7 @@ use trees::{Seen, anew, assert_same, tree};
 use vfs::backend::KEEP_SET_ID;
 use vfs::{
     Attrs, Backend, Blocking, Capacity, FileType, FsError, FsResult, NodeRef, Provisioner, Root, SetAttrs,
-    SetTime, SetXattr, Snapshots, Span, Special, Time, ViewId, VolumeId, XattrName,
+    SetTime, SetXattr, Snapshots, Span, Special, Time, ViewId, VolumeId, XattrName, unpaced,
 };
 use vfs_testing::UncheckedNode;
 use vfs_testing::conformance::{Case, Fixture, Lack, cases};
@@ -78,7 +78,7 @@ impl Rig {
     fn reverted(self, view: u32) -> Self {
         let Self { data, volumes, volume, root } = self;
         drop(volume);
-        volumes.revert(ID, ViewId(view)).unwrap();
+        volumes.revert(ID, ViewId(view), &mut unpaced).unwrap();
         let volume = volumes.open(ID).unwrap();
         assert!(volumes.wait_for_counts(WAIT_MAX));
         Self { data, volumes, volume, root }
@@ -326,7 +326,7 @@ fn soak(data: &Path, seed: u64, steps: u32) {
             && let Some((&view, copy)) = copies.iter().nth(usize::try_from(random.below(4)).unwrap())
         {
             let root = Root { mode: 0o755, ..rig.root };
-            rig.volumes.clone_volume(ID, ViewId(view), CLONE, &root, CAPACITY).unwrap();
+            rig.volumes.clone_volume(ID, ViewId(view), CLONE, &root, CAPACITY, &mut unpaced).unwrap();
             let what = format!("seed {seed}, step {step}, clone of {view}");
             let clone = rig.volumes.open(CLONE).unwrap();
             assert_same(&what, &anew(&tree(&clone.root()), false), &anew(copy, false));
@@ -704,7 +704,7 @@ fn clone_of_a_volume_in_use_is_one_moment() {
             writers.iter().for_each(|writer| drop(scope.spawn(|| writer.run(&stop))));
             for view in 1..=5 {
                 rig.snapshots().create(ViewId(view)).unwrap();
-                rig.volumes.clone_volume(ID, ViewId(view), CLONE, &rig.root, CAPACITY).unwrap();
+                rig.volumes.clone_volume(ID, ViewId(view), CLONE, &rig.root, CAPACITY, &mut unpaced).unwrap();
                 let (root, clone) = (rig.view(view).root(), rig.volumes.open(CLONE).unwrap().root());
                 for number in 0..2 {
                     assert_eq!(seen_of(&clone, number), seen_of(&root, number), "{ground:?}");

@@ -6,7 +6,7 @@ use crate::{ALLOWED, ANY, CAPACITY, CLONE, GROUNDS, ID, Rig, check_count};
 use std::ops::ControlFlow;
 use vfs::backend::KEEP_SET_ID;
 use vfs::volume::streams;
-use vfs::{Attrs, ExtraAttrs, NodeRef, Provisioner, SetXattr, Time, ViewId, XattrName};
+use vfs::{Attrs, ExtraAttrs, NodeRef, Provisioner, SetXattr, Time, ViewId, XattrName, unpaced};
 use vfs_testing::UncheckedNode;
 
 /// The data of the only stream of a file; `None` without one.
@@ -67,7 +67,7 @@ fn streams_follow_their_files() {
         streams.remove_dir(of_dir, ANY).unwrap();
         root.remove_dir(name("dir"), ANY).unwrap();
         drop((root, file, dir, streams));
-        rig.volumes.clone_volume(ID, ViewId(1), CLONE, &rig.root, CAPACITY).unwrap();
+        rig.volumes.clone_volume(ID, ViewId(1), CLONE, &rig.root, CAPACITY, &mut unpaced).unwrap();
         check_streams(&rig.volumes.open(CLONE).unwrap().root(), "a clone");
         for _ in 0..2 {
             rig = rig.reverted(1);

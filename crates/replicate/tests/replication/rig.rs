@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use vfs::backend::provisioner::{Capacity, Root};
 use vfs::sync::Mutex;
-use vfs::{Backend, Pace, Provisioner, Snapshots, ViewId, VolumeId};
+use vfs::{Backend, Pace, Provisioner, Snapshots, ViewId, VolumeId, unpaced};
 use vfs_testing::MemProvisioner;
 
 const RELATION: RelationId = RelationId([7; 8]);
@@ -137,7 +137,9 @@ impl Destination {
 
     pub(crate) fn go_back(&self, to: Option<u64>) {
         match to {
-            Some(point) => self.provisioner.revert(TARGET, view(point)).unwrap(),
+            Some(point) => {
+                assert_eq!(self.provisioner.revert(TARGET, view(point), &mut unpaced), Ok(true));
+            }
             None => clear(&*self.backend()).unwrap(),
         }
         let mut points = self.points.lock();

@@ -113,6 +113,11 @@ impl MemFs {
         self.0.lock().set_capacity(capacity);
     }
 
+    /// Withholds bytes from files. Snapshots are not counted in the capacity.
+    pub fn set_reserve(&self, bytes: u64) {
+        self.0.lock().set_reserve(bytes);
+    }
+
     /// Returns the usage: written pages, every file with the root, and the charges of [`vfs::backend::charge`].
     pub fn usage(&self) -> Usage {
         self.0.lock().usage()
@@ -155,7 +160,8 @@ impl Backend for MemFs {
 
     fn stat(&self) -> FsResult<FsStat> {
         let store = self.0.lock();
-        Ok(store.capacity().stat(store.usage()))
+        let stat = store.capacity().stat(store.usage());
+        Ok(FsStat { bytes_available: store.unused(), ..stat })
     }
 
     fn limits(&self) -> FsLimits {

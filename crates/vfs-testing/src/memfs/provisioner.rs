@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard};
 use vfs::backend::Backend;
 use vfs::backend::provisioner::{Capacity, Provisioner, Root, Usage};
-use vfs::backend::snapshots::Snapshots;
+use vfs::backend::snapshots::{Pace, Progress, Snapshots};
 use vfs::error::{FsError, FsResult};
 use vfs::file_key::ViewId;
 use vfs::model::attrs::FsStat;
@@ -59,6 +59,11 @@ impl Provisioner for MemProvisioner {
         Ok(())
     }
 
+    fn set_snapshot_reserve(&self, id: VolumeId, bytes: u64) -> FsResult<()> {
+        self.volume(id)?.set_reserve(bytes);
+        Ok(())
+    }
+
     fn set_root(&self, id: VolumeId, root: &Root) -> FsResult<()> {
         let fs = self.volume(id)?;
         fs.root().set_attrs(&root.as_set())?;
@@ -74,10 +79,19 @@ impl Provisioner for MemProvisioner {
         Ok(())
     }
 
-    fn revert(&self, id: VolumeId, view: ViewId) -> FsResult<()> {
+    fn revert(&self, id: VolumeId, view: ViewId, pace: &mut Pace<'_>) -> FsResult<bool> {
         let volumes = self.lock();
         let volume = volumes.get(&id).ok_or(FsError::NotFound)?;
-        if volume.is_in_use() { Err(FsError::Locked) } else { volume.revert(view) }
+        if volume.is_in_use() {
+            return Err(FsError::Locked);
+        }
+        volume.snapshot(view)?;
+        if pace(Progress { done: 0, total: Some(1) }).is_break() {
+            return Ok(false);
+        }
+        volume.revert(view)?;
+        let _ends_anyway = pace(Progress { done: 1, total: Some(1) });
+        Ok(true)
     }
 
     fn clone_volume(
@@ -87,15 +101,22 @@ impl Provisioner for MemProvisioner {
         id: VolumeId,
         root: &Root,
         capacity: Capacity,
-    ) -> FsResult<()> {
+        pace: &mut Pace<'_>,
+    ) -> FsResult<bool> {
         let mut volumes = self.lock();
         if !volumes.contains_key(&id) {
+            volumes.get(&source).ok_or(FsError::NotFound)?.snapshot(view)?;
+            if pace(Progress { done: 0, total: Some(1) }).is_break() {
+                return Ok(false);
+            }
             let copy = volumes.get(&source).ok_or(FsError::NotFound)?.clone_of(view)?;
             volumes.insert(id, copy);
         }
         drop(volumes);
         self.set_capacity(id, capacity)?;
-        self.set_root(id, root)
+        self.set_root(id, root)?;
+        let _ends_anyway = pace(Progress { done: 1, total: Some(1) });
+        Ok(true)
     }
 
     fn snapshot_bytes(&self, id: VolumeId) -> FsResult<Option<u64>> {

@@ -30,7 +30,7 @@ impl MemFs {
         Arc::strong_count(&self.0) > 1
     }
 
-    fn snapshot(&self, view: ViewId) -> FsResult<Self> {
+    pub(super) fn snapshot(&self, view: ViewId) -> FsResult<Self> {
         self.0.snapshots.lock().get(&view).cloned().ok_or(FsError::NotFound)
     }
 }

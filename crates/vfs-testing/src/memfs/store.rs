@@ -72,6 +72,8 @@ pub(super) struct Store {
     next_id: u64,
     counter: ChangeCounter,
     bytes_used: u64,
+    /// Bytes that files do not get.
+    snapshot_reserve: u64,
     /// The ranges of files that are being written in parts.
     pub(super) reserved: Vec<Range>,
     pub(super) quotas: OwnerRules,
@@ -224,6 +226,7 @@ impl Store {
             next_id: ROOT + 1,
             counter,
             bytes_used: 0,
+            snapshot_reserve: 0,
             reserved: Vec::new(),
             quotas: OwnerRules::default(),
         }
@@ -260,6 +263,15 @@ impl Store {
     pub(super) fn set_capacity(&mut self, capacity: Capacity) {
         self.options.bytes_total = capacity.bytes;
         self.options.files_total = capacity.files;
+    }
+
+    pub(super) fn set_reserve(&mut self, bytes: u64) {
+        self.snapshot_reserve = bytes;
+    }
+
+    /// Bytes that files do not use and may use.
+    pub(super) fn unused(&self) -> u64 {
+        self.options.bytes_total.saturating_sub(self.bytes_used).saturating_sub(self.snapshot_reserve)
     }
 
     pub(super) fn usage(&self) -> Usage {
@@ -398,7 +410,7 @@ impl Store {
             Body::Regular(pages) => Some(pages.growth(range.offset, range.len)),
             Body::Directory(_) | Body::Symlink(_) | Body::Special => None,
         });
-        self.options.bytes_total.saturating_sub(self.bytes_used).saturating_sub(promised.sum())
+        self.unused().saturating_sub(promised.sum())
     }
 
     /// Replaces the contents of a regular file, if they fit the free space.
@@ -463,7 +475,7 @@ impl Store {
     fn growth(&self, range: Range) -> FsResult<Option<u64>> {
         let Body::Regular(pages) = &self.inode(range.id)?.body else { return Ok(None) };
         let growth = pages.growth(range.offset, range.len);
-        let free = self.options.bytes_total.saturating_sub(self.bytes_used);
+        let free = self.unused();
         // No reservation takes more than its length and the two pages that it begins and ends in: mostly that says enough.
         let most =
             self.reserved.iter().map(|reserved| reserved.len as u64 + 2 * pages::PAGE_BYTES as u64).sum();
@@ -641,7 +653,7 @@ impl Store {
         let bytes_used = inodes.values().map(|inode| inode.attrs().used + inode.charged).sum();
         let (options, next_id, counter) = (self.options, self.next_id, Arc::clone(&self.counter));
         let (durable, reserved, quotas) = (inodes.clone(), Vec::new(), self.quotas.clone());
-        Self { options, durable, inodes, next_id, counter, bytes_used, reserved, quotas }
+        Self { options, durable, inodes, next_id, counter, bytes_used, snapshot_reserve: 0, reserved, quotas }
     }
 
     /// Returns a copy of all files that have names, durable.

@@ -2,6 +2,7 @@
 
 use super::Backend;
 pub use super::charge::Usage;
+use super::snapshots::Pace;
 use crate::error::{FsError, FsResult};
 use crate::file_key::ViewId;
 use crate::model::attrs::{FsStat, SetAttrs};
@@ -100,6 +101,13 @@ pub trait Provisioner: Send + Sync {
     /// Changes the capacity of an open or closed volume, durably. Existing files stay, even above the new capacity.
     fn set_capacity(&self, id: VolumeId, capacity: Capacity) -> FsResult<()>;
 
+    /// Reserves bytes of an open volume for its snapshots, until it closes; nothing of a closed one. A change that would leave less for them and the
+    /// snapshots together fails with [`crate::FsError::NoSpace`]. Bytes that snapshots hold are part of the reserve; what they
+    /// hold beyond it is taken from the rest of the volume. Existing files stay, even in the reserve. [`FsError::NotSupported`]
+    /// if the storage cannot tell them apart. A storage that does not count snapshots in the volume's capacity withholds the
+    /// whole reserve from files.
+    fn set_snapshot_reserve(&self, id: VolumeId, bytes: u64) -> FsResult<()>;
+
     fn set_root(&self, id: VolumeId, root: &Root) -> FsResult<()>;
 
     /// The usage of a volume, without a listing. For a volume that is closed after a crash: the last known usage.
@@ -122,13 +130,16 @@ pub trait Provisioner: Send + Sync {
 
     /// Replaces the live files of a volume with those of a snapshot, durably. File keys stay valid, change numbers rise,
     /// the capacity and all snapshots stay. [`FsError::Locked`] while the volume is open, [`FsError::NotFound`] without volume or snapshot.
-    fn revert(&self, _id: VolumeId, _view: ViewId) -> FsResult<()> {
+    /// Calls `pace` before the first change and between steps, and returns false if that ended it: at the first call without a
+    /// change; later, another revert goes on, and so does the next opening of the volume.
+    fn revert(&self, _id: VolumeId, _view: ViewId, _pace: &mut Pace<'_>) -> FsResult<bool> {
         Err(FsError::NotSupported)
     }
 
     /// Makes a volume with the files of a snapshot of `source`, durably. The two share storage until one changes; each is
     /// charged for all its files. An existing volume keeps its files; root and capacity are updated.
-    /// [`FsError::NotFound`] without source or snapshot.
+    /// [`FsError::NotFound`] without source or snapshot. Calls `pace` between steps, and returns false if that ended it: then
+    /// there is no volume, and [`Self::remove`] releases what was made.
     fn clone_volume(
         &self,
         _source: VolumeId,
@@ -136,7 +147,8 @@ pub trait Provisioner: Send + Sync {
         _id: VolumeId,
         _root: &Root,
         _capacity: Capacity,
-    ) -> FsResult<()> {
+        _pace: &mut Pace<'_>,
+    ) -> FsResult<bool> {
         Err(FsError::NotSupported)
     }
 

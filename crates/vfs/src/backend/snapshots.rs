@@ -13,7 +13,7 @@ pub struct SnapshotUsage {
     pub own_bytes: Option<u64>,
 }
 
-/// The progress of a deletion.
+/// The progress of a long operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     pub done: u64,
@@ -23,6 +23,11 @@ pub struct Progress {
 
 /// Called between the steps of a long operation. `Break` ends it early; a later call goes on.
 pub type Pace<'p> = dyn FnMut(Progress) -> ControlFlow<()> + 'p;
+
+/// The [`Pace`] of a caller that waits for the end.
+pub fn unpaced(_: Progress) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
 
 /// The snapshots of a volume, each under a number that the caller chooses: above those of all earlier ones, at most
 /// [`ViewId::MAX`].

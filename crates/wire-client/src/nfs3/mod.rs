@@ -15,7 +15,9 @@ use nfs_wire::v3::{
 use xdr::{Decode, Encode};
 
 use crate::error::Error;
-use crate::object::{Attributes, Chunk, DirEntry, Handle, Listing, PAGE_BYTES, TransferLimits, WriteResult};
+use crate::object::{
+    Attributes, Chunk, DirEntry, Handle, Listing, PAGE_BYTES, Space, TransferLimits, WriteResult,
+};
 use crate::rpc::{Connection, Identity};
 use crate::target::Target;
 
@@ -149,10 +151,11 @@ impl Nfs3 {
         Ok(TransferLimits { read_max: info.rtmax, write_max: info.wtmax })
     }
 
-    pub(crate) fn free_bytes(&mut self) -> Result<u64, Error> {
+    pub(crate) fn space(&mut self) -> Result<Space, Error> {
         let root = self.root();
         let arguments = FsstatArgs { fsroot: root.wire() };
-        self.call::<FsstatOk, FsstatFail>(Procedure::FSSTAT, &root, &arguments).map(|ok| ok.abytes)
+        let ok = self.call::<FsstatOk, FsstatFail>(Procedure::FSSTAT, &root, &arguments)?;
+        Ok(Space { total: ok.tbytes, free: ok.fbytes, available: ok.abytes })
     }
 
     pub(crate) fn mkdir(&mut self, dir: &Handle, name: &str, mode: u32) -> Result<Handle, Error> {

@@ -19,8 +19,8 @@ use xdr::{Decode, Encode, Reader};
 
 use crate::error::Error;
 use crate::object::{
-    Attributes, Chunk, DirEntry, Handle, Listing, PAGE_BYTES, TransferLimits, WriteResult, stable_in_v3,
-    stable_in_v4,
+    Attributes, Chunk, DirEntry, Handle, Listing, PAGE_BYTES, Space, TransferLimits, WriteResult,
+    stable_in_v3, stable_in_v4,
 };
 use crate::rpc::Identity;
 use crate::target::Target;
@@ -170,8 +170,9 @@ impl Nfs4 {
         })
     }
 
-    pub(crate) fn free_bytes(&mut self) -> Result<u64, Error> {
-        self.root_values(Bitmap::of(&[attr::SPACE_AVAIL])).map(|values| values.free)
+    pub(crate) fn space(&mut self) -> Result<Space, Error> {
+        let of_space = Bitmap::of(&[attr::SPACE_AVAIL, attr::SPACE_FREE, attr::SPACE_TOTAL]);
+        self.root_values(of_space).map(|values| values.space)
     }
 
     fn root_values(&mut self, attr_request: Bitmap) -> Result<Values, Error> {
@@ -200,7 +201,7 @@ struct Values {
     handle: Option<Handle>,
     read_max: u64,
     write_max: u64,
-    free: u64,
+    space: Space,
 }
 
 impl Values {
@@ -214,7 +215,9 @@ impl Values {
                 attr::FILEHANDLE => values.handle = Some(Handle(v4::FileHandle::decode(&mut r)?.0.to_vec())),
                 attr::MAXREAD => values.read_max = r.u64()?,
                 attr::MAXWRITE => values.write_max = r.u64()?,
-                attr::SPACE_AVAIL => values.free = r.u64()?,
+                attr::SPACE_AVAIL => values.space.available = r.u64()?,
+                attr::SPACE_FREE => values.space.free = r.u64()?,
+                attr::SPACE_TOTAL => values.space.total = r.u64()?,
                 attr::SPACE_USED => values.attributes.used = r.u64()?,
                 other => {
                     let name = attr::name(other).unwrap_or("an unknown attribute");

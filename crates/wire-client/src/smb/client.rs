@@ -18,7 +18,9 @@ use smb_wire::{Decode, Encode, FileId, Malformed, NtStatus, Reader, Utf16, chain
 use super::requests::{self, OpenMode};
 use super::session::Session;
 use crate::error::Error;
-use crate::object::{Attributes, Chunk, DirEntry, Handle, PAGE_BYTES, TransferLimits, WriteResult, utf16};
+use crate::object::{
+    Attributes, Chunk, DirEntry, Handle, PAGE_BYTES, Space, TransferLimits, WriteResult, utf16,
+};
 use crate::rpc::Identity;
 use crate::target::Target;
 
@@ -160,7 +162,7 @@ impl Smb {
         Ok(self.session.limits())
     }
 
-    pub(crate) fn free_bytes(&mut self) -> Result<u64, Error> {
+    pub(crate) fn space(&mut self) -> Result<Space, Error> {
         let root = self.root();
         let (file_id, _) = self.open(&root, OpenMode::ATTRIBUTES)?;
         let body = requests::query_info(InfoType::FILESYSTEM, FileSystemClass::FULL_SIZE.0, file_id);
@@ -168,7 +170,13 @@ impl Smb {
         let full = FullSizeInformation::from_bytes(&output)?;
         self.close(file_id)?;
         let unit = u64::from(full.sectors_per_allocation_unit) * u64::from(full.bytes_per_sector);
-        Ok(full.caller_available_allocation_units.saturating_mul(unit))
+        let [total, free, available] = [
+            full.total_allocation_units,
+            full.actual_available_allocation_units,
+            full.caller_available_allocation_units,
+        ]
+        .map(|units| units.saturating_mul(unit));
+        Ok(Space { total, free, available })
     }
 
     /// Returns the output buffer of QUERY_INFO; empty for other commands.

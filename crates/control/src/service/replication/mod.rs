@@ -27,7 +27,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use vfs::claims::Grace;
-use vfs::{Backend, FsError, FsResult, PointBackend, Time, VolumeId};
+use vfs::{Backend, FsError, FsResult, PointBackend, Time, VolumeId, unpaced};
 
 /// Attempts to work on a storage that clients have just left.
 const CLOSE_POLLS_MAX: u32 = 200;
@@ -544,7 +544,7 @@ impl Service {
         self.work_dir(replication)?.invalidate().map_err(refused)?;
         // Clients lose their access first: what they wrote after the count would be lost unsaid.
         self.change(put)?;
-        self.reopen(of, &|| self.dependencies.provisioner.revert(of.id, point.view))?;
+        self.reopen(of, &|| self.dependencies.provisioner.revert(of.id, point.view, &mut unpaced).map(drop))?;
         self.forget_later(replication, of, Some(*number))
     }
 
@@ -571,7 +571,9 @@ impl Service {
         }
         work.invalidate().map_err(refused)?;
         if let Some((_, last)) = points.last() {
-            self.reopen(of, &|| self.dependencies.provisioner.revert(of.id, last.view))?;
+            self.reopen(of, &|| {
+                self.dependencies.provisioner.revert(of.id, last.view, &mut unpaced).map(drop)
+            })?;
         }
         work.discard(&numbers).map_err(refused)
     }

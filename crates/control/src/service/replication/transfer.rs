@@ -15,7 +15,7 @@ use replicate::replication::{
 use std::ops::ControlFlow;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use vfs::{Backend, Progress, VolumeId};
+use vfs::{Backend, Progress, VolumeId, unpaced};
 
 /// Times that a destination may have to go back before a transfer begins.
 const ATTEMPTS_MAX: usize = 4;
@@ -219,7 +219,9 @@ impl Service {
         self.work_dir(replication)?.invalidate().map_err(refused)?;
         match to.and_then(|to| points.iter().find(|(number, _)| *number == to)) {
             Some((_, point)) => {
-                self.reopen(&of, &|| self.dependencies.provisioner.revert(of.id, point.view))?;
+                self.reopen(&of, &|| {
+                    self.dependencies.provisioner.revert(of.id, point.view, &mut unpaced).map(drop)
+                })?;
             }
             None if to.is_some() || !points.is_empty() => {
                 return Err(ReplicationError::FullCopy { volume: of.name.to_string() }.into());

@@ -3,8 +3,10 @@
 mod counting;
 mod quotas;
 mod ranges;
+mod reserve;
 mod rig;
 mod snapshots;
+mod steps;
 mod verbs;
 
 pub use rig::{Again, BLOCK_BYTES, Case, Charging, End, Fixture};
@@ -13,7 +15,16 @@ use super::rig::Failure;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub fn cases() -> Vec<Case> {
-    [counting::CASES, quotas::CASES, ranges::CASES, snapshots::CASES, verbs::CASES].concat()
+    [
+        counting::CASES,
+        quotas::CASES,
+        ranges::CASES,
+        reserve::CASES,
+        snapshots::CASES,
+        steps::CASES,
+        verbs::CASES,
+    ]
+    .concat()
 }
 
 /// Runs every case on a fixture of its own.

@@ -6,7 +6,9 @@ use crate::conformance::rig::{Failure, Outcome, name};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use vfs::backend::KEEP_SET_ID;
-use vfs::{Backend, Blocking, Capacity, FileKey, FsError, NodeRef, Root, Snapshots, ViewId, VolumeId};
+use vfs::{
+    Backend, Blocking, Capacity, FileKey, FsError, NodeRef, Root, Snapshots, ViewId, VolumeId, unpaced,
+};
 
 pub(super) const CASES: &[Case] = &[
     Case { name: "snapshots/a_revert_brings_the_files_back", run: a_revert_brings_the_files_back },
@@ -93,7 +95,7 @@ fn a_revert_brings_the_files_back(fixture: Fixture) -> Outcome {
     let Some(keys) = volume(&fixture)? else { return Ok(()) };
     // The last one twice: as after a crash just before the answer.
     for view in [1, 2, 1, 1] {
-        fixture.provisioner.revert(ID, ViewId(view))?;
+        fixture.provisioner.revert(ID, ViewId(view), &mut unpaced)?;
         is_as_in(&fixture, ID, view, &keys)?;
         let volume = fixture.provisioner.open(ID)?;
         eq("snapshots", of(&volume)?.list()?, vec![ViewId(1), ViewId(2)])?;
@@ -114,10 +116,10 @@ fn a_revert_brings_the_files_back(fixture: Fixture) -> Outcome {
 fn an_open_volume_is_not_reverted(fixture: Fixture) -> Outcome {
     let Some(keys) = volume(&fixture)? else { return Ok(()) };
     let open = fixture.provisioner.open(ID)?;
-    refused("a volume", fixture.provisioner.revert(ID, ViewId(1)), &[FsError::Locked])?;
+    refused("a volume", fixture.provisioner.revert(ID, ViewId(1), &mut unpaced), &[FsError::Locked])?;
     let file = open.node(&keys[0], Blocking::Allowed)?;
     drop(open);
-    refused("a file", fixture.provisioner.revert(ID, ViewId(1)), &[FsError::Locked])?;
+    refused("a file", fixture.provisioner.revert(ID, ViewId(1), &mut unpaced), &[FsError::Locked])?;
     eq("contents", contents(&file)?, b"small".to_vec())?;
     drop(file);
     let root = fixture.provisioner.open(ID)?.root();
@@ -125,7 +127,7 @@ fn an_open_volume_is_not_reverted(fixture: Fixture) -> Outcome {
     eq("names", names(&root)?.len(), 2)?;
     drop(root.lookup(name("new"), Blocking::Allowed)?);
     drop(root);
-    fixture.provisioner.revert(ID, ViewId(1))?;
+    fixture.provisioner.revert(ID, ViewId(1), &mut unpaced)?;
     is_as_in(&fixture, ID, 1, &keys)
 }
 
@@ -134,14 +136,22 @@ fn what_is_not_there_is_not_found(fixture: Fixture) -> Outcome {
     let (missing, capacity) = (&[FsError::NotFound], Capacity { bytes: MIB, files: 10 });
     let provisioner = &fixture.provisioner;
     for view in [ViewId(3), ViewId::LIVE] {
-        refused("a snapshot", provisioner.revert(ID, view), missing)?;
+        refused("a snapshot", provisioner.revert(ID, view, &mut unpaced), missing)?;
         let root = fixture.root();
-        refused("a clone", provisioner.clone_volume(ID, view, CLONE, &root, capacity), missing)?;
+        refused(
+            "a clone",
+            provisioner.clone_volume(ID, view, CLONE, &root, capacity, &mut unpaced),
+            missing,
+        )?;
     }
     let root = fixture.root();
-    refused("a volume", provisioner.revert(CLONE, ViewId(1)), missing)?;
+    refused("a volume", provisioner.revert(CLONE, ViewId(1), &mut unpaced), missing)?;
     let other = VolumeId(78);
-    refused("a clone", provisioner.clone_volume(CLONE, ViewId(1), other, &root, capacity), missing)?;
+    refused(
+        "a clone",
+        provisioner.clone_volume(CLONE, ViewId(1), other, &root, capacity, &mut unpaced),
+        missing,
+    )?;
     eq("volumes", provisioner.list()?, vec![ID])?;
     is_as_in(&fixture, ID, 2, &keys)
 }
@@ -150,7 +160,7 @@ fn new_files_after_a_revert_are_new(fixture: Fixture) -> Outcome {
     let Some(keys) = volume(&fixture)? else { return Ok(()) };
     let mut known = Vec::from(keys);
     for _ in 0..4 {
-        fixture.provisioner.revert(ID, ViewId(1))?;
+        fixture.provisioner.revert(ID, ViewId(1), &mut unpaced)?;
         let volume = fixture.provisioner.open(ID)?;
         fixture.counted()?;
         for number in 0..5 {
@@ -187,7 +197,7 @@ fn change_numbers_rise_over_reverts(fixture: Fixture) -> Outcome {
         }
         drop(file);
         fixture = fixture.after(volume, End::Orderly);
-        fixture.provisioner.revert(ID, ViewId(view))?;
+        fixture.provisioner.revert(ID, ViewId(view), &mut unpaced)?;
         let volume = fixture.provisioner.open(ID)?;
         let file = volume.root().lookup(name("old"), Blocking::Allowed)?;
         eq("the number of a lookup", file.attrs.change, attrs(&file.node)?.change)?;
@@ -206,7 +216,7 @@ fn a_clone_is_a_volume_of_its_own(fixture: Fixture) -> Outcome {
     let provisioner = &fixture.provisioner;
     for bytes in [MIB, 2 * MIB] {
         // The second call is one after a crash.
-        provisioner.clone_volume(ID, ViewId(1), CLONE, &root, Capacity { bytes, files: 50 })?;
+        provisioner.clone_volume(ID, ViewId(1), CLONE, &root, Capacity { bytes, files: 50 }, &mut unpaced)?;
     }
     has_files_of(&fixture, CLONE, 1)?;
     is_as_in(&fixture, ID, 2, &keys)?;
@@ -229,7 +239,14 @@ fn a_clone_is_a_volume_of_its_own(fixture: Fixture) -> Outcome {
     fixture.file(&source.root(), "more")?.write(0, &[1; 4096], KEEP_SET_ID)?;
     // An existing volume keeps its files.
     drop((clone, of_clone));
-    provisioner.clone_volume(ID, ViewId(2), CLONE, &root, Capacity { bytes: MIB, files: 50 })?;
+    provisioner.clone_volume(
+        ID,
+        ViewId(2),
+        CLONE,
+        &root,
+        Capacity { bytes: MIB, files: 50 },
+        &mut unpaced,
+    )?;
     let clone = provisioner.open(CLONE)?;
     eq("contents", &contents(&clone.node(&key, Blocking::Allowed)?)?[..5], b"clone")
 }
@@ -240,7 +257,7 @@ fn a_clone_outlives_its_source(fixture: Fixture) -> Outcome {
     }
     let provisioner = &fixture.provisioner;
     let capacity = Capacity { bytes: MIB, files: 50 };
-    provisioner.clone_volume(ID, ViewId(1), CLONE, &fixture.root(), capacity)?;
+    provisioner.clone_volume(ID, ViewId(1), CLONE, &fixture.root(), capacity, &mut unpaced)?;
     let source = provisioner.open(ID)?;
     of(&source)?.delete(ViewId(1), &mut |_| ControlFlow::Continue(()))?;
     drop(source);
@@ -278,11 +295,11 @@ fn all_is_there_after_an_end(fixture: Fixture) -> Outcome {
         fixture = fixture.after(volume, end);
         is_as_in(&fixture, ID, 2, &keys)?;
         eq("snapshots", of(&fixture.provisioner.open(ID)?)?.list()?, vec![ViewId(1), ViewId(2)])?;
-        fixture.provisioner.revert(ID, ViewId(1))?;
+        fixture.provisioner.revert(ID, ViewId(1), &mut unpaced)?;
         let volume = fixture.provisioner.open(ID)?;
         fixture = fixture.after(volume, end);
         is_as_in(&fixture, ID, 1, &keys)?;
-        fixture.provisioner.revert(ID, ViewId(2))?;
+        fixture.provisioner.revert(ID, ViewId(2), &mut unpaced)?;
     }
     Ok(())
 }
