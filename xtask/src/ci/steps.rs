@@ -11,6 +11,8 @@ use super::step::{Load, Step};
 pub(super) const PROGRAMS: &str = "test programs";
 /// 200 power cuts, and fsx of 100,000 steps. Their short forms are among the protocol tests.
 const LONG: &str = "long tests of snapshots";
+/// A lane without a short form: its suite is compiled first.
+const PJDFSTEST: &str = "pjdfstest";
 const IMAGE: &str = "guest image";
 const IMAGE_13: &str = "guest image 13";
 
@@ -75,6 +77,7 @@ pub(super) fn full() -> anyhow::Result<Vec<Step>> {
             .after(&[IMAGE])
             .never_again(),
         with_binary("crash", "crash --smb --rounds 20", 20)?.never_again(),
+        with_binary(PJDFSTEST, "guest pjdfstest", 30)?.after(&[IMAGE]).never_again(),
         with_binary("tune in a guest", "guest suite --only tune", 20)?.after(&[IMAGE]),
         command("schemathesis", "conformance/schemathesis/run 60", 20).after(&[PROGRAMS]).never_again(),
         xtask(LONG, "programs --only posix::undo,plimsoll::manage --long", 40)?
@@ -141,7 +144,7 @@ mod tests {
     #[test]
     fn every_long_suite_has_a_short_form() {
         let [_, ci, full] = tiers();
-        let elsewhere = ["tune in a guest", "prove in a guest", LONG];
+        let elsewhere = ["tune in a guest", "prove in a guest", LONG, PJDFSTEST];
         for lane in full.iter().filter(|lane| !elsewhere.contains(&lane.name)) {
             assert!(ci.iter().any(|step| step.name == lane.name), "{}", lane.name);
         }
@@ -149,7 +152,7 @@ mod tests {
 
     #[test]
     fn crashes_power_cuts_and_conformance_are_never_retried() {
-        let words = ["crash", "power-cut", "smbtorture", "schemathesis", "s3/run"];
+        let words = ["crash", "power-cut", "smbtorture", "pjdfstest", "schemathesis", "s3/run"];
         for step in tiers().iter().flatten() {
             let excepted = step.argv.iter().any(|arg| words.iter().any(|word| arg.contains(word)));
             if excepted {

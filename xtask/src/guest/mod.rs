@@ -12,6 +12,7 @@ mod kernel_client;
 mod machine;
 mod namespace;
 mod package;
+mod pjdfstest;
 mod power_cut;
 mod prove;
 mod quota;
@@ -57,6 +58,8 @@ pub(crate) enum Task {
     Hold(hold::Args),
     /// Test snapshots with the kernel's clients, while the live files change.
     Snapshots(snapshots::Args),
+    /// Run pjdfstest over NFS without snapshots and with a snapshot before each part, and compare the results.
+    Pjdfstest(pjdfstest::Args),
     /// Compare fio on the kernel's client with the built-in benchmark client, on the same limited volumes.
     Prove(prove::Args),
     /// Check the advice of `client check` for the kernel's mounts, and the effect of its commands.
@@ -115,6 +118,7 @@ pub(crate) fn run(task: &Task) -> anyhow::Result<()> {
         | Task::Smb(_)
         | Task::Hold(_)
         | Task::Snapshots(_)
+        | Task::Pjdfstest(_)
         | Task::Prove(_)
         | Task::Tune(_)
         | Task::Quota => run_part(task, &mut Machine::Own, Form::Full),
@@ -129,6 +133,7 @@ fn run_part(task: &Task, machine: &mut Machine<'_>, form: Form) -> anyhow::Resul
         Task::Crossproto(args) => crossproto::run_in_namespace(args, machine, form),
         Task::Hold(args) => hold::run(args, machine),
         Task::Snapshots(args) => snapshots::run(args, machine),
+        Task::Pjdfstest(args) => pjdfstest::run(args, machine),
         Task::Prove(args) => prove::run(args, machine, form),
         Task::Tune(args) => tune::run(args, machine, form),
         Task::Quota => quota::run(machine),
