@@ -306,13 +306,12 @@ impl Volume {
         if volume.endpoints != self.endpoints {
             changes.push(format!("endpoints {} → {}", listed(&self.endpoints), listed(&volume.endpoints)));
         }
-        if volume.policy != self.policy {
-            let words = [self, &volume].map(|one| option(one.policy.as_ref()));
-            changes.push(format!("policy {} → {}", words[0], words[1]));
-        }
-        if volume.backup_policy != self.backup_policy {
-            let words = [self, &volume].map(|one| option(one.backup_policy.as_ref()));
-            changes.push(format!("backup policy {} → {}", words[0], words[1]));
+        let policies = [
+            ("policy", &self.policy, &volume.policy),
+            ("backup policy", &self.backup_policy, &volume.backup_policy),
+        ];
+        for (what, before, after) in policies.into_iter().filter(|(_, before, after)| before != after) {
+            changes.push(format!("{what} {} → {}", option(before.as_ref()), option(after.as_ref())));
         }
         if volume.snap_reserve != self.snap_reserve {
             changes.push(format!("snap reserve {} % → {} %", self.snap_reserve, volume.snap_reserve));

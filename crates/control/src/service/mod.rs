@@ -218,7 +218,7 @@ impl Service {
             startup_warnings: Vec::new(),
         };
         let stored_ms = store::lock_clock::read(store.read())?;
-        let has_locks = store::snapshot::is_any_locked(store.read(), stored_ms)?;
+        let has_locks = store::lock_clock::has_locks(store.read(), stored_ms)?;
         let day_ms = (dependencies.clock)();
         let lock_clock = LockClock::start(stored_ms, day_ms, has_locks, dependencies.pacer.now());
         let accounts = SharedAccounts::new(Accounts::empty(Sid::machine([0; 3]), ""));

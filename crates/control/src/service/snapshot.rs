@@ -318,10 +318,7 @@ impl Service {
     /// Stores the time by which locks end, if there is a lock. Otherwise it follows the time of day.
     pub(super) fn store_lock_clock(&self) -> Result<()> {
         let now = self.lock_now_ms();
-        let is_any_locked = self.read(|store| {
-            Ok(store::snapshot::is_any_locked(store, now)? || store::backup::is_any_locked(store, now)?)
-        })?;
-        if is_any_locked {
+        if self.read(|store| Ok(lock_clock::has_locks(store, now)?))? {
             return self.change(|store| Ok(lock_clock::advance(store, now)?));
         }
         self.lock_clock.follow(self.now_ms());

@@ -97,12 +97,6 @@ pub(crate) fn all(connection: &Connection) -> Result<Vec<Backup>> {
     select.query_map([], read)?.collect()
 }
 
-pub(crate) fn is_any_locked(connection: &Connection, now_ms: u64) -> Result<bool> {
-    let now_ms = i64::try_from(now_ms).unwrap_or(i64::MAX);
-    let select = "SELECT EXISTS (SELECT 1 FROM backup WHERE locked_until_ms > ?1)";
-    connection.query_one(select, [now_ms], |row| row.get(0))
-}
-
 pub(crate) fn insert_restore(connection: &Connection, request: &BackupFileRestore) -> Result<i64> {
     connection.execute("INSERT INTO file_restore (request) VALUES (?1)", [to_text(request)?])?;
     Ok(connection.last_insert_rowid())

@@ -23,3 +23,11 @@ pub(crate) fn utc(connection: &Connection, form: &str, ms: u64) -> Result<String
     // SQLite knows no dates after the year 9999.
     Ok(text.unwrap_or_else(|| "after the year 9999".to_owned()))
 }
+
+/// Whether a lock of a snapshot or a backup ends later.
+pub(crate) fn has_locks(connection: &Connection, now_ms: u64) -> Result<bool> {
+    let now_ms = i64::try_from(now_ms).unwrap_or(i64::MAX);
+    let select = "SELECT EXISTS (SELECT 1 FROM snapshot WHERE locked_until_ms > ?1)
+        OR EXISTS (SELECT 1 FROM backup WHERE locked_until_ms > ?1)";
+    connection.query_one(select, [now_ms], |row| row.get(0))
+}

@@ -105,13 +105,6 @@ pub(crate) fn lost(connection: &Connection) -> Result<Vec<Snapshot>> {
     select.query_map([], read)?.collect()
 }
 
-/// Whether a lock ends after this time.
-pub(crate) fn is_any_locked(connection: &Connection, now_ms: u64) -> Result<bool> {
-    let now_ms = i64::try_from(now_ms).unwrap_or(i64::MAX);
-    let select = "SELECT EXISTS (SELECT 1 FROM snapshot WHERE locked_until_ms > ?1)";
-    connection.query_one(select, [now_ms], |row| row.get(0))
-}
-
 fn read(row: &Row<'_>) -> Result<Snapshot> {
     Ok(Snapshot {
         volume_id: VolumeId(row.get::<_, i64>("volume")?.cast_unsigned()),
