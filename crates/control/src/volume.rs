@@ -89,6 +89,8 @@ pub struct NewVolume {
     pub snapshot_directory: Option<SnapshotDirectory>,
     /// None by default.
     pub policy: Option<PolicyName>,
+    /// None by default.
+    pub backup_policy: Option<PolicyName>,
     /// The part that files leave to snapshots, in percent of the size: 0 by default.
     pub snap_reserve: Option<u8>,
     /// The provider's default policy by default.
@@ -169,6 +171,7 @@ impl NewVolume {
             security_style: None,
             snapshot_directory: None,
             policy: None,
+            backup_policy: None,
             snap_reserve: None,
             rules: None,
             endpoints: None,
@@ -182,6 +185,7 @@ impl NewVolume {
         let level = |level: &Option<Level>| option(level.as_ref());
         let rules = |rules: &Vec<ExportRule>| texts::rules(rules);
         let endpoints = |all: &Vec<IpAddr>| listed(all);
+        let policy = |policy: &Option<PolicyName>| option(policy.as_ref());
         let differing = [
             Difference::of("pool", &volume.pool, &self.pool, ToString::to_string),
             Difference::of("size", &volume.size, &self.size, size),
@@ -204,11 +208,12 @@ impl NewVolume {
                 self.snapshot_directory.as_ref(),
                 |&directory| directory_word(directory).to_owned(),
             ),
+            Difference::if_set("policy", &volume.policy, self.policy.as_ref().map(|_| &self.policy), policy),
             Difference::if_set(
-                "policy",
-                &volume.policy,
-                self.policy.as_ref().map(|_| &self.policy),
-                |policy| option(policy.as_ref()),
+                "backup policy",
+                &volume.backup_policy,
+                self.backup_policy.as_ref().map(|_| &self.backup_policy),
+                policy,
             ),
             Difference::if_set("snap reserve", &volume.snap_reserve, self.snap_reserve.as_ref(), |percent| {
                 format!("{percent} %")

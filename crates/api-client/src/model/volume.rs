@@ -168,6 +168,10 @@ pub struct NewVolume {
     #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", length(min = 1, max = 255), regex(pattern = NAME))]
     pub policy: Option<String>,
+    /// The policy that makes its backups; none if left out.
+    #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(min = 1, max = 255), regex(pattern = NAME))]
+    pub backup_policy: Option<String>,
     /// The part that files leave to snapshots, in percent of the capacity: 0 if left out. Volumes of Azure NetApp Files and
     /// Filestore have none.
     #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
@@ -290,6 +294,7 @@ impl NewVolume {
             security_style: None,
             snapshot_directory: None,
             policy: None,
+            backup_policy: None,
             snap_reserve: None,
             rules: None,
             endpoints: None,

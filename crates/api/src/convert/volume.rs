@@ -74,6 +74,7 @@ impl FromBody<NewVolume> for control::NewVolume {
             security_style: of.security_style.map(ToValue::to_value),
             snapshot_directory: of.snapshot_directory.map(ToValue::to_value),
             policy: of.policy.map(|policy| policy.parse()).transpose()?,
+            backup_policy: of.backup_policy.map(|policy| policy.parse()).transpose()?,
             snap_reserve: of.snap_reserve,
             rules: of.rules.as_deref().map(to_rules).transpose()?,
             endpoints: of.endpoints.as_deref().map(to_endpoints).transpose()?,

@@ -117,6 +117,7 @@ impl Service {
     /// Refuses a policy for a volume whose storage has no snapshots, or that could get too many.
     pub(super) fn check_policy(&self, volume: &Volume) -> Result<()> {
         let Some(name) = &volume.policy else { return Ok(()) };
+        self.check_policy_use(name, false)?;
         self.check_writable_volume(volume, "have a policy")?;
         let policy = self.policy(name)?;
         self.check_keep(&self.find_pool(&volume.pool)?, volume, &policy)

@@ -42,7 +42,6 @@ impl Service {
         state.hosts.learn(answers);
         let pool = self.find_pool(&new.pool)?;
         let volume = self.planned(&pool, new)?;
-        self.check_policy(&volume)?;
         levels::check_totals(&pool, &state.totals.with(&pool, &volume), context.force)?;
         let detail = format!("{} in the pool {}", volume.size, pool.name);
         let operation = self.change(|store| {
@@ -80,8 +79,8 @@ impl Service {
             policy_since_ms: if new.policy.is_some() { now } else { 0 },
             snap_reserve: new.snap_reserve.unwrap_or_default(),
             clone_of: None,
-            backup_policy: None,
-            backup_policy_since_ms: 0,
+            backup_policy: new.backup_policy.clone(),
+            backup_policy_since_ms: if new.backup_policy.is_some() { now } else { 0 },
             rules: new.rules.clone().unwrap_or_else(|| levels::default_rules(pool.level)),
             endpoints: new.endpoints.clone().unwrap_or_default(),
             labels: new.labels.clone(),
@@ -96,6 +95,10 @@ impl Service {
         levels::check_served(volume.protocols, self.protocols())?;
         self.check_reachable(&volume)?;
         self.check_share(&volume)?;
+        self.check_policy(&volume)?;
+        if let Some(policy) = &volume.backup_policy {
+            self.check_policy_use(policy, true)?;
+        }
         Ok(volume)
     }
 
@@ -162,10 +165,11 @@ impl Service {
         let opened = made.and_then(|()| self.open_storage(&volume, gate, Grace::default()));
         let opened = opened.and_then(|served| self.apply_reserve(&volume).map(|()| served));
         let opened = opened.map_err(storage_error(&volume, format!("create the volume {}", volume.name)));
-        let is_possible = |served: &Arc<vfs::Volume>| match &volume.policy {
-            Some(_) => storage(served, &volume.name).map(drop),
-            None => Ok(()),
-        };
+        let is_possible =
+            |served: &Arc<vfs::Volume>| match volume.policy.is_some() || volume.backup_policy.is_some() {
+                true => storage(served, &volume.name).map(drop),
+                false => Ok(()),
+            };
         let served = match opened.and_then(|served| is_possible(&served).map(|()| served)) {
             Ok(served) => served,
             Err(error) => {

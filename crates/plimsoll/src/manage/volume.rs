@@ -145,6 +145,9 @@ struct Create {
     /// Policy to make its snapshots [default: none]
     #[arg(long, value_name = "NAME", add = names::policies(), hide_short_help = true)]
     policy: Option<String>,
+    /// Policy to make its backups [default: none]
+    #[arg(long, value_name = "NAME", add = names::policies(), hide_short_help = true)]
+    backup_policy: Option<String>,
     /// Percentage of the size that files leave to snapshots [default: 0]
     #[arg(long, value_name = "PERCENT", value_parser = whole(0..=SNAP_RESERVE_PERCENT_MAX), hide_short_help = true)]
     snap_reserve: Option<u8>,
@@ -310,6 +313,7 @@ fn create(session: &Session, args: Create) -> anyhow::Result<()> {
         security_style: args.security_style,
         snapshot_directory: args.snapshot_directory,
         policy: args.policy,
+        backup_policy: args.backup_policy,
         snap_reserve: args.snap_reserve,
         rules: rule.map(|rule| vec![rule]),
         endpoints: Some(texts(&args.endpoint)).filter(|endpoints| !endpoints.is_empty()),

@@ -219,6 +219,12 @@ fn policy_with_a_vault_makes_backups() {
     assert!(said.contains("backups in vault off"), "{said}");
     let said = service.refuses(&["volume", "update", "v1", "--policy", "nightly"]);
     assert!(said.contains("which makes backups"), "{said}");
+    let create = ["volume", "create", "v2", "--pool", "p1", "--size", "100GiB"];
+    let said = service.refuses(&[&create[..], &["--policy", "nightly"]].concat());
+    assert!(said.contains("which makes backups"), "{said}");
+    service.says(&[&create[..], &["--backup-policy", "nightly"]].concat());
+    assert_eq!(service.json(&["volume", "show", "v2"])["backup_policy"], "nightly");
+    service.says(&["volume", "delete", "v2", "--yes"]);
     service.says(&["volume", "update", "v1", "--backup-policy", "nightly"]);
     assert!(service.says(&["volume", "show", "v1"]).contains("nightly"));
     let said = service.refuses(&["vault", "delete", "off", "--yes"]);

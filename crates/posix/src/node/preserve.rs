@@ -83,8 +83,14 @@ impl Preserving<'_> {
         let wanted = bytes.start / unit..bytes.end.div_ceil(unit);
         let mut record = None;
         if !guard.preserved_mut().is_of(self.label.view) {
-            let whole = Arc::clone(&self.opened(node, &mut record)?.whole);
-            guard.preserved_mut().start(self.label.view, is_new, &whole);
+            let record = self.opened(node, &mut record)?;
+            let end = record.blocks_max(unit)?;
+            let whole = Arc::clone(&record.whole);
+            guard.preserved_mut().start(self.label.view, is_new, end, &whole);
+        }
+        let wanted = guard.preserved_mut().needed(wanted);
+        if wanted.is_empty() {
+            return Ok(());
         }
         if wanted.end - wanted.start > MANY_BLOCKS {
             return self.many(node, guard, before.size, wanted, record);

@@ -17,6 +17,8 @@ pub(crate) struct PreservedBlocks {
     /// The record was made by this node, so that windows that are not here have no preserved block.
     is_complete: bool,
     windows: HashMap<u64, [u64; WORDS]>,
+    /// The number of blocks that the file had.
+    end: u64,
     /// Blocks that were preserved many at once. They have no bits in the windows.
     many: BlockSet,
 }
@@ -27,9 +29,14 @@ impl PreservedBlocks {
         self.label == label
     }
 
-    /// Begins with a record, which has `whole` with their holes.
-    pub(crate) fn start(&mut self, label: ViewId, is_new: bool, whole: &BlockSet) {
-        *self = Self { label, is_complete: is_new, windows: HashMap::new(), many: whole.clone() };
+    /// Begins with a record of a file that had `end` blocks. It has `whole` with their holes.
+    pub(crate) fn start(&mut self, label: ViewId, is_new: bool, end: u64, whole: &BlockSet) {
+        *self = Self { label, is_complete: is_new, windows: HashMap::new(), end, many: whole.clone() };
+    }
+
+    /// The part of a range that the snapshot has.
+    pub(crate) fn needed(&self, blocks: Range<u64>) -> Range<u64> {
+        blocks.start.min(self.end)..blocks.end.min(self.end)
     }
 
     /// Whether all of these blocks were preserved many at once.
@@ -110,7 +117,7 @@ mod tests {
     #[test]
     fn missing_blocks_are_those_not_added() {
         let mut blocks = PreservedBlocks::default();
-        blocks.start(ViewId(1), true, &BlockSet::default());
+        blocks.start(ViewId(1), true, u64::MAX, &BlockSet::default());
         blocks.add(3..5);
         blocks.add(WINDOW_BLOCKS - 1..WINDOW_BLOCKS + 2);
         assert_eq!(missing(&mut blocks, 0..10), [0..3, 5..10]);
@@ -124,7 +131,7 @@ mod tests {
     #[test]
     fn blocks_that_were_preserved_at_once_are_not_missing() {
         let mut blocks = PreservedBlocks::default();
-        blocks.start(ViewId(1), true, &[2..3, 3..4].into_iter().collect());
+        blocks.start(ViewId(1), true, u64::MAX, &[2..3, 3..4].into_iter().collect());
         blocks.add(6..7);
         blocks.add_many(10..1 << 40);
         assert_eq!(missing(&mut blocks, 0..12), [0..2, 4..6, 7..10]);
@@ -134,7 +141,7 @@ mod tests {
     #[test]
     fn unknown_windows_are_read_once() {
         let mut blocks = PreservedBlocks::default();
-        blocks.start(ViewId(1), false, &BlockSet::default());
+        blocks.start(ViewId(1), false, u64::MAX, &BlockSet::default());
         let mut reads = Vec::new();
         for _ in 0..2 {
             let missing = blocks.missing(5..WINDOW_BLOCKS + 1, |window| {

@@ -43,7 +43,10 @@ impl Undo {
                 continue;
             }
             match self.method {
-                Method::Share => self.share(record.fd.as_fd(), file, bytes)?,
+                Method::Share => {
+                    self.share(record.fd.as_fd(), file, bytes.clone())?;
+                    self.fill_holes(record.fd.as_fd(), bytes)?;
+                }
                 Method::Copy => copy(record.fd.as_fd(), file, bytes)?,
             }
         }
@@ -67,11 +70,7 @@ impl Undo {
         for range in blocks {
             let bytes = range.start * self.unit..(range.end * self.unit).min(size);
             match self.method {
-                Method::Share => {
-                    let span =
-                        Span { source: bytes.start, target: bytes.start, len: bytes.end - bytes.start };
-                    retry_on_intr(|| sys::clone_range(file, record.fd.as_fd(), &span)).map_err(refused)?;
-                }
+                Method::Share => self.share(record.fd.as_fd(), file, bytes)?,
                 Method::Copy => {
                     each_data(file, bytes, &mut |data| copy(record.fd.as_fd(), file, data))?;
                 }
@@ -102,20 +101,27 @@ impl Undo {
         Ok(found)
     }
 
+    /// Shares a range of the file with the record, with its holes.
     fn share(&self, record: BorrowedFd<'_>, file: BorrowedFd<'_>, bytes: Range<u64>) -> FsResult<()> {
+        let size = fstat(record).map_err(refused)?.st_size.cast_unsigned();
         // The kernel shares the last block of a file only with the end of another one. A record has blocks behind it if
         // a power cut has taken them from the file.
-        let whole = bytes.end - bytes.end % self.unit;
-        if whole < bytes.end && bytes.end < fstat(record).map_err(refused)?.st_size.cast_unsigned() {
-            if bytes.start < whole {
-                self.share(record, file, bytes.start..whole)?;
-            }
-            copy(record, file, whole..bytes.end)?;
-            return fsync(record).map_err(refused);
+        let last = bytes.end - bytes.end % self.unit;
+        let has_tail = last < bytes.end && bytes.end < size;
+        let shared = bytes.start..if has_tail { last } else { bytes.end };
+        if !shared.is_empty() {
+            let span = Span { source: shared.start, target: shared.start, len: shared.end - shared.start };
+            retry_on_intr(|| sys::clone_range(file, record, &span)).map_err(refused)?;
         }
-        let span = Span { source: bytes.start, target: bytes.start, len: bytes.end - bytes.start };
-        retry_on_intr(|| sys::clone_range(file, record, &span)).map_err(refused)?;
-        // Holes of the file are holes of the record now.
+        if has_tail {
+            copy(record, file, last..bytes.end)?;
+            fsync(record).map_err(refused)?;
+        }
+        Ok(())
+    }
+
+    /// Shares zeros with the record where it has holes.
+    fn fill_holes(&self, record: BorrowedFd<'_>, bytes: Range<u64>) -> FsResult<()> {
         let mut at = bytes.start;
         while at < bytes.end {
             let hole = hole_from(record, at)?.min(bytes.end);

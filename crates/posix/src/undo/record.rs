@@ -2,12 +2,12 @@
 //!
 //! Extended attributes lie on the record as they lay on the file. docs/formats/undo-store.md draws the bytes.
 
-use super::{BlockSet, Undo, damaged, data, record_name, whole, whole_name};
+use super::{BlockSet, Method, Undo, damaged, data, record_name, whole, whole_name};
 use crate::error::refused;
 use crate::sys::{open_existing, proc_path};
 use rustix::fs::{
-    AtFlags, CWD, Mode, OFlags, XattrFlags, fgetxattr, flistxattr, fsetxattr, getxattr, linkat, listxattr,
-    openat,
+    AtFlags, CWD, Mode, OFlags, XattrFlags, fgetxattr, flistxattr, fsetxattr, ftruncate, getxattr, linkat,
+    listxattr, openat,
 };
 use rustix::io::Errno;
 use std::ops::Range;
@@ -119,6 +119,11 @@ impl Record {
         Ok(Some(Self { fd: Arc::new(fd), whole: Arc::new(whole::read(dir, &whole_name(label))?) }))
     }
 
+    /// The number of blocks that the file had. A record needs no others.
+    pub(crate) fn blocks_max(&self, unit: u64) -> FsResult<u64> {
+        Ok(self.meta()?.attrs.size.div_ceil(unit))
+    }
+
     /// The parts of a range of blocks that are not preserved here.
     pub(super) fn missing(&self, blocks: &Range<u64>, unit: u64) -> FsResult<Vec<Range<u64>>> {
         let mut preserved = BlockSet::clone(&self.whole);
@@ -185,7 +190,15 @@ impl Undo {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let draft = openat(&self.records, ".", flags, Mode::RUSR | Mode::WUSR).map_err(refused)?;
         copy_xattrs(file, draft.as_fd())?;
-        set_meta(draft.as_fd(), &meta()?.encode())?;
+        let meta = meta()?;
+        set_meta(draft.as_fd(), &meta.encode())?;
+        // All whole blocks: a record never grows by more than the last block. XFS writes when a file with a part of a
+        // block at its end grows, and holes near blocks that are written count as data once they are read. It also clears
+        // what a killed process has shared behind the end.
+        let whole_blocks = meta.attrs.size - meta.attrs.size % self.unit;
+        if meta.attrs.file_type == FileType::Regular && self.method == Method::Share && whole_blocks > 0 {
+            ftruncate(&draft, whole_blocks).map_err(refused)?;
+        }
         let linked = self.in_key_dir(key, |dir| {
             linkat(CWD, proc_path(draft.as_fd()), dir, record_name(label), AtFlags::SYMLINK_FOLLOW)
         });

@@ -205,9 +205,12 @@ impl Undo {
         };
         let size = fstat(&from.fd).map_err(refused)?.st_size.cast_unsigned();
         let mut bytes = INODE_BYTES;
+        let end = to.blocks_max(self.unit)?;
         for range in self.preserved_blocks(&from, 0..size.div_ceil(self.unit))? {
-            let all = range.end - range.start;
-            bytes += (all - data::count(&to.missing(&range, self.unit)?)) * self.unit;
+            // What the earlier one lacks stays, if it needs it.
+            let needed = range.start..range.end.min(end).max(range.start);
+            let stays = data::count(&to.missing(&needed, self.unit)?);
+            bytes += (range.end - range.start - stays) * self.unit;
         }
         let names_of = |label| match open_dir(dir.as_fd(), &names::dir_name(label)) {
             Ok(recorded) => raw_names(&recorded),
@@ -243,7 +246,8 @@ impl Undo {
         };
         let size = fstat(&from.fd).map_err(refused)?.st_size.cast_unsigned();
         let mut missing = Vec::new();
-        for range in self.preserved_blocks(&from, 0..size.div_ceil(self.unit))? {
+        let end = size.div_ceil(self.unit).min(to.blocks_max(self.unit)?);
+        for range in self.preserved_blocks(&from, 0..end)? {
             missing.extend(to.missing(&range, self.unit)?);
         }
         for step in missing.chunks(RANGES_STEP) {
