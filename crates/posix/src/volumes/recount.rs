@@ -39,9 +39,11 @@ struct Shared {
 #[derive(Default)]
 struct State {
     is_stopping: bool,
-    waiting: VecDeque<(VolumeId, Weak<Limit>)>,
-    /// The volumes not counted yet, with the error of each failed count.
-    uncounted: BTreeMap<VolumeId, Option<FsError>>,
+    waiting: VecDeque<(VolumeId, Weak<Limit>, u64)>,
+    /// The volumes not counted yet, with the number of the count and the error of a failed one. A volume that was closed
+    /// and opened again has another count, and the end of the first says nothing about it.
+    uncounted: BTreeMap<VolumeId, (u64, Option<FsError>)>,
+    next_number: u64,
     /// Number of volumes counted since the process began.
     counted: usize,
     busy_threads: usize,
@@ -80,7 +82,7 @@ impl Recounter {
             volumes: state.uncounted.len() + state.counted,
             counted: state.counted,
             files: self.shared.files.load(Ordering::Relaxed),
-            failed: state.uncounted.iter().filter_map(|(&id, failed)| Some((id, (*failed)?))).collect(),
+            failed: state.uncounted.iter().filter_map(|(&id, (_, failed))| Some((id, (*failed)?))).collect(),
         }
     }
 
@@ -110,8 +112,10 @@ impl Drop for Recounter {
 impl CountQueue for Shared {
     fn add(&self, id: VolumeId, limit: &Arc<Limit>) {
         let mut state = self.lock();
-        state.uncounted.insert(id, None);
-        state.waiting.push_back((id, Arc::downgrade(limit)));
+        let number = state.next_number;
+        state.next_number += 1;
+        state.uncounted.insert(id, (number, None));
+        state.waiting.push_back((id, Arc::downgrade(limit), number));
         let Some(worker) = self.this.upgrade().filter(|_| !state.is_stopping) else { return };
         if state.busy_threads == self.threads_max {
             return;
@@ -138,7 +142,7 @@ impl Shared {
         loop {
             let mut state = self.lock();
             let next = if state.is_stopping { None } else { state.waiting.pop_front() };
-            let Some((id, limit)) = next else {
+            let Some((id, limit, number)) = next else {
                 state.busy_threads -= 1;
                 self.changed.notify_all();
                 return;
@@ -146,13 +150,13 @@ impl Shared {
             drop(state);
             let done = self.count(id, &limit, has_working_dir);
             let mut state = self.lock();
+            state.counted += usize::from(matches!(done, Ok(true)));
+            if state.uncounted.get(&id).is_none_or(|(latest, _)| *latest != number) {
+                continue;
+            }
             match done {
-                Ok(true) => {
-                    state.uncounted.remove(&id);
-                    state.counted += 1;
-                }
-                Ok(false) => _ = state.uncounted.remove(&id),
-                Err(error) => _ = state.uncounted.insert(id, Some(error)),
+                Ok(_) => _ = state.uncounted.remove(&id),
+                Err(error) => _ = state.uncounted.insert(id, (number, Some(error))),
             }
         }
     }
