@@ -29,7 +29,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
             operate,
             create,
         )
-        .refuses(&[409, 422]),
+        .refuses(&[404, 409, 422]),
         Endpoint::new(Method::GET, ONE, Docs::new(TAG, "getPolicy", "Get a policy."), look, one),
         Endpoint::new(
             Method::PATCH,
