@@ -37,7 +37,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
             operate,
             create,
         )
-        .refuses(&[409, 422]),
+        .refuses(&[404, 409, 422]),
         Endpoint::new(Method::GET, ONE, docs("getReplication", "Get the replication to a volume."), look, one),
         Endpoint::new(
             Method::PATCH,
