@@ -255,14 +255,14 @@ impl From<Weekday> for WeekDay {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     const YEARS: std::ops::Range<i16> = 2016..2026;
     const DAY_MS: u64 = 24 * 60 * MINUTE_MS;
 
     /// Zones with all kinds of changes: none, by an hour, by half an hour, at midnight, of the day.
-    const ZONES: [&str; 20] = [
+    pub(crate) const ZONES: [&str; 20] = [
         "UTC",
         "Europe/Berlin",
         "Europe/London",

@@ -114,7 +114,13 @@ impl Service {
         let failed = |error| vault_error(&new.name, error);
         let key = new.key_file.as_deref().map(read_key).transpose()?;
         let owner = self.vault_owner()?;
-        let store = (self.vaults.open)(&new.place, true).map_err(|error| store_error(&new.name, &error))?;
+        // Before any request to a bucket: the directory, or the files that the request names.
+        let unusable = |error: io::Error| {
+            let allowed = "a directory that the service can write, or a bucket with files of credentials and certificates \
+                 that it can read";
+            Error::invalid(format!("the place of the vault {}: {error}", new.name), allowed)
+        };
+        let store = (self.vaults.open)(&new.place, true).map_err(unusable)?;
         let mut random = |bytes: &mut [u8]| (self.dependencies.entropy)(bytes);
         let options =
             VaultOptions { key: key.clone(), owner: owner.clone(), created: time_of(self.now_ms()) };

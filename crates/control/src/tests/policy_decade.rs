@@ -2,33 +2,12 @@
 //! zones' clocks.
 
 use crate::policy::Policy;
+use crate::schedule::tests::ZONES;
 use crate::{Daily, Hourly, Monthly, Schedules, SnapshotKind, WeekDay, Weekly};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, civil};
 use std::collections::{BTreeSet, VecDeque};
 
-const ZONES: [&str; 20] = [
-    "UTC",
-    "Europe/Berlin",
-    "Europe/London",
-    "Europe/Dublin",
-    "Europe/Moscow",
-    "America/New_York",
-    "America/Los_Angeles",
-    "America/St_Johns",
-    "America/Sao_Paulo",
-    "America/Caracas",
-    "America/Havana",
-    "America/Santiago",
-    "Africa/Cairo",
-    "Africa/Casablanca",
-    "Asia/Kolkata",
-    "Asia/Kathmandu",
-    "Asia/Tehran",
-    "Asia/Pyongyang",
-    "Australia/Lord_Howe",
-    "Pacific/Apia",
-];
 const START: i64 = 1_451_606_400;
 const END: i64 = 1_767_225_600;
 const HOUR: i64 = 3_600;

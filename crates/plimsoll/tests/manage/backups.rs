@@ -160,6 +160,12 @@ fn vaults_are_made_shown_and_refused_with_the_reason() {
     let data = service.data().join("vault");
     let said = service.refuses(&["vault", "create", "in", "--directory", data.to_str().unwrap()]);
     assert!(said.contains("are one in the other"), "{said}");
+    let bucket = ["vault", "create", "in", "--endpoint", "https://127.0.0.1:1", "--bucket", "backups"];
+    let said = service.refuses(&[&bucket[..], &["--credentials", "/"]].concat());
+    assert!(
+        said.contains("the place of the vault in: /: ") && said.contains("allowed: a directory"),
+        "{said}"
+    );
     let said = service.refuses(&["vault", "create", "none"]);
     assert!(said.contains("allowed: directory or s3"), "{said}");
     let dir = tempfile::tempdir().unwrap();
