@@ -144,6 +144,8 @@ fn other_protocols_and_half_handshakes_are_ended() {
 fn silent_strangers_cost_a_bounded_number_of_threads_and_keep_no_peer_out() {
     let (listener, _) = start();
     let mut peer = connect(&identity(1), &at(&listener), identity(9).public()).unwrap();
+    // Until the listener has seen the client's key, it is a stranger too.
+    assert_eq!(echo(&mut peer).unwrap(), 7);
     let mut silent = Vec::new();
     for number in 0..2_000 {
         silent.push(raw(&listener, &[22, 3, 1]));

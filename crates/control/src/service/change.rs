@@ -44,7 +44,10 @@ impl Service {
                 self.change(|store| self.record(store, context, Verb::Update, thing, UNCHANGED))?;
             return Ok(ChangeResult { value: before.volume, operation });
         }
-        if after.volume.policy.is_some() && before.volume.policy != after.volume.policy {
+        if let Some(policy) = &after.volume.policy
+            && before.volume.policy != after.volume.policy
+        {
+            self.check_policy_use(policy, false)?;
             self.check_snapshot_storage(name)?;
         }
         if let Some(policy) = &after.volume.backup_policy
