@@ -16,6 +16,7 @@ mod generators;
 mod guest;
 mod interop;
 mod ledger;
+mod loop_fs;
 mod managed;
 mod map;
 mod package;
@@ -33,7 +34,6 @@ mod sandbox;
 mod server;
 mod tidy;
 mod torture;
-mod xfs;
 
 use std::process::ExitCode;
 

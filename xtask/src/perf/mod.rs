@@ -17,6 +17,7 @@ mod rows;
 mod sample;
 mod selection;
 mod smb;
+mod snapshots;
 
 use std::fs;
 use std::ops::Range;
@@ -107,14 +108,18 @@ pub(crate) struct Args {
 enum Other {
     /// Measure over SMB, against Samba's server.
     Smb(smb::Args),
+    /// Measure what snapshots cost, and how long they make clients wait.
+    Snapshots(snapshots::Args),
 }
 
 /// Rounds with which a difference of 2 % can be told from noise.
 const AGAINST_ROUNDS: usize = 15;
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    if let Some(Other::Smb(args)) = &args.other {
-        return smb::run(args);
+    match &args.other {
+        Some(Other::Smb(args)) => return smb::run(args),
+        Some(Other::Snapshots(args)) => return snapshots::run(args),
+        None => {}
     }
     let rounds = args.rounds.unwrap_or(if args.against.is_some() { AGAINST_ROUNDS } else { AIM_ROUNDS_MIN });
     ensure!(rounds > 0 && args.seconds > 0.0, "--rounds and --seconds must be positive");

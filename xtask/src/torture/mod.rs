@@ -19,12 +19,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 
 use crate::cargo;
+use crate::loop_fs::{FsKind, LoopFs};
 use crate::packages;
 use crate::plimsoll;
 use crate::process::{self, Process};
 use crate::samba::{COMPLETE, OTHER, Samba, USER};
 use crate::server::free_port;
-use crate::xfs::Xfs;
 
 /// Families without tests of behavior: benchmarks, and tests that run until they are stopped.
 const EXCLUDED: [&str; 4] = ["smb2.bench", "smb2.maxfid", "smb2.hold-", "smb2.scan"];
@@ -184,7 +184,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     let work = process::target_dir().join("smbtorture");
     let shares = work.join("shares");
-    Xfs::clear(&shares)?;
+    LoopFs::clear(&shares)?;
     process::empty_dir(&work)?;
     process::empty_dir(&scratch(&work))?;
     let mut tests = tests(&samba, &args.only, &work)?;
@@ -242,7 +242,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if args.smbd { Ok(()) } else { require_expected(&ended, args.memory) }
 }
 
-fn file_system(args: &Args, shares: &Path) -> anyhow::Result<Option<Xfs>> {
+fn file_system(args: &Args, shares: &Path) -> anyhow::Result<Option<LoopFs>> {
     if args.directory.is_some() || args.memory {
         return Ok(None);
     }
@@ -252,7 +252,7 @@ fn file_system(args: &Args, shares: &Path) -> anyhow::Result<Option<Xfs>> {
         );
         return Ok(None);
     }
-    Xfs::mount(shares).map(Some)
+    LoopFs::mount(FsKind::Xfs, shares).map(Some)
 }
 
 /// Repeats tests, each in its own share, numbered from `first`. Renames their earlier logs with `said`.

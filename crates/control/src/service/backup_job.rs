@@ -25,7 +25,7 @@ const LEASE_PAUSE: Duration = Duration::from_millis(500);
 const FAULTS_NAMED: usize = 3;
 
 /// The end of a job's run.
-pub(super) enum JobEnd {
+pub(super) enum VaultJobEnd {
     Made(Box<Manifest>),
     Deleted,
     Verified(Vec<Fault>),
@@ -54,10 +54,10 @@ impl Service {
                 // Without this record a cancellation takes the job for one that has not begun.
                 match self.record_progress(id, &mut recorded_ms) {
                     Ok(()) => job.work(of),
-                    Err(error) => JobEnd::Failed(error.to_string()),
+                    Err(error) => VaultJobEnd::Failed(error.to_string()),
                 }
             }
-            Err(error) => JobEnd::Failed(error.to_string()),
+            Err(error) => VaultJobEnd::Failed(error.to_string()),
         };
         // If the store refuses, the job is still running there, and the next start goes on with it.
         _ = self.end_backup_job(id, of, end);
@@ -75,7 +75,7 @@ impl Service {
 
     /// Ends a job that panicked.
     pub(super) fn fail_backup_job(&self, id: OperationId, of: BackupJob, reason: String) -> Result<()> {
-        self.end_backup_job(id, of, JobEnd::Failed(reason))
+        self.end_backup_job(id, of, VaultJobEnd::Failed(reason))
     }
 
     /// Ends a job that waited for a thread.
@@ -92,11 +92,11 @@ impl Service {
                 _ => Ok(()),
             }
         })?;
-        self.end_backup_job(id, of, JobEnd::Cancelled)
+        self.end_backup_job(id, of, VaultJobEnd::Cancelled)
     }
 
-    fn end_backup_job(&self, id: OperationId, of: BackupJob, end: JobEnd) -> Result<()> {
-        if matches!(end, JobEnd::Stopped) {
+    fn end_backup_job(&self, id: OperationId, of: BackupJob, end: VaultJobEnd) -> Result<()> {
+        if matches!(end, VaultJobEnd::Stopped) {
             return Ok(());
         }
         if matches!(end.outcome(), Outcome::Failed(_))
@@ -128,11 +128,11 @@ impl Service {
         })?;
         let Some(backup) = ended else { return Ok(()) };
         match (of, &end) {
-            (BackupJob::Create { .. }, JobEnd::Made(_)) => {
+            (BackupJob::Create { .. }, VaultJobEnd::Made(_)) => {
                 self.delete_own_snapshot(&backup);
                 self.retire(&backup)
             }
-            (BackupJob::Create { .. }, JobEnd::Cancelled) => {
+            (BackupJob::Create { .. }, VaultJobEnd::Cancelled) => {
                 self.delete_own_snapshot(&backup);
                 Ok(())
             }
@@ -146,29 +146,29 @@ impl Service {
         store: &rusqlite::Connection,
         of: BackupJob,
         backup: &Backup,
-        end: &JobEnd,
+        end: &VaultJobEnd,
     ) -> Result<Outcome> {
         let now = self.now_ms();
         let next = || Backup { version: backup.version + 1, changed_ms: now, ..backup.clone() };
         match (of, end) {
-            (BackupJob::Create { .. }, JobEnd::Made(manifest)) => {
+            (BackupJob::Create { .. }, VaultJobEnd::Made(manifest)) => {
                 let made = Backup { view: None, ..next().with_manifest(manifest) };
                 store::backup::update(store, &made)?;
             }
-            (BackupJob::Create { .. }, JobEnd::Cancelled) if backup.state == BackupState::Creating => {
+            (BackupJob::Create { .. }, VaultJobEnd::Cancelled) if backup.state == BackupState::Creating => {
                 store::backup::delete(store, backup.vault_row, backup.id)?;
             }
-            (BackupJob::Create { .. }, JobEnd::Failed(reason)) => {
+            (BackupJob::Create { .. }, VaultJobEnd::Failed(reason)) => {
                 let state = BackupState::Error;
                 store::backup::update(store, &Backup { state, reason: reason.clone(), ..next() })?;
             }
-            (BackupJob::Delete { .. }, JobEnd::Deleted) => {
+            (BackupJob::Delete { .. }, VaultJobEnd::Deleted) => {
                 store::backup::delete(store, backup.vault_row, backup.id)?;
             }
-            (BackupJob::Delete { .. }, JobEnd::Failed(reason)) => {
+            (BackupJob::Delete { .. }, VaultJobEnd::Failed(reason)) => {
                 store::backup::update(store, &Backup { reason: reason.clone(), ..next() })?;
             }
-            (BackupJob::Verify { reads_data, .. }, JobEnd::Verified(faults)) => {
+            (BackupJob::Verify { reads_data, .. }, VaultJobEnd::Verified(faults)) => {
                 let damage = described(faults);
                 let is_whole = reads_data || !faults.is_empty();
                 let verified_ms = if is_whole { Some(now) } else { backup.verified_ms };
@@ -181,7 +181,7 @@ impl Service {
     }
 }
 
-impl JobEnd {
+impl VaultJobEnd {
     pub(super) fn outcome(&self) -> Outcome {
         match self {
             Self::Verified(faults) if !faults.is_empty() => {
@@ -204,7 +204,7 @@ fn described(faults: &[Fault]) -> String {
 }
 
 impl VaultJob<'_> {
-    fn work(&self, of: BackupJob) -> JobEnd {
+    fn work(&self, of: BackupJob) -> VaultJobEnd {
         let done = match of {
             BackupJob::Create { .. } => self.send(),
             BackupJob::Delete { .. } => self.delete(),
@@ -218,30 +218,30 @@ impl VaultJob<'_> {
             Ok(end) => end,
             Err(_) if self.service.jobs.is_cancelled(self.id) => match of {
                 BackupJob::Create { .. } => self.abandon(),
-                _ => JobEnd::Cancelled,
+                _ => VaultJobEnd::Cancelled,
             },
-            Err(_) if self.service.jobs.is_closed() => JobEnd::Stopped,
-            Err(error) => JobEnd::Failed(error.to_string()),
+            Err(_) if self.service.jobs.is_closed() => VaultJobEnd::Stopped,
+            Err(error) => VaultJobEnd::Failed(error.to_string()),
         }
     }
 
     /// Gives up a backup that was cancelled, so that no part of it stays in the vault after the next sweep.
-    fn abandon(&self) -> JobEnd {
+    fn abandon(&self) -> VaultJobEnd {
         let done = self.open().and_then(|vault| {
             let mut random = |bytes: &mut [u8]| self.random(bytes);
             replicate::abandon(&vault, self.backup.id, &mut random).map_err(|error| self.failed(error))
         });
         match done {
             // It was complete at the last moment.
-            Ok(false) => JobEnd::Failed("it was cancelled too late: the backup is complete".to_owned()),
-            Ok(true) => JobEnd::Cancelled,
+            Ok(false) => VaultJobEnd::Failed("it was cancelled too late: the backup is complete".to_owned()),
+            Ok(true) => VaultJobEnd::Cancelled,
             Err(error) => {
-                JobEnd::Failed(format!("it was cancelled, and parts of it are in the vault: {error}"))
+                VaultJobEnd::Failed(format!("it was cancelled, and parts of it are in the vault: {error}"))
             }
         }
     }
 
-    fn send(&self) -> Result<JobEnd> {
+    fn send(&self) -> Result<VaultJobEnd> {
         let of = &self.backup;
         let closed = || Error::storage("open the volume")(vfs::FsError::NotFound);
         let served = self.service.served_by_id(of.volume_id).ok_or_else(closed)?;
@@ -273,10 +273,10 @@ impl VaultJob<'_> {
                 progress: &mut |progress| self.step(progress),
             },
         );
-        made.map(|manifest| JobEnd::Made(Box::new(manifest))).map_err(|error| self.failed(error))
+        made.map(|manifest| VaultJobEnd::Made(Box::new(manifest))).map_err(|error| self.failed(error))
     }
 
-    fn delete(&self) -> Result<JobEnd> {
+    fn delete(&self) -> Result<VaultJobEnd> {
         let vault = self.open()?;
         let (id, mut random) = (self.backup.id, |bytes: &mut [u8]| self.random(bytes));
         let is_complete = self.backup.finished_ms.is_some()
@@ -289,7 +289,7 @@ impl VaultJob<'_> {
             }
         }
         self.sweep(&vault)?;
-        Ok(JobEnd::Deleted)
+        Ok(VaultJobEnd::Deleted)
     }
 
     /// Frees what no backup needs. Another sweep, or one that a crash has ended, holds the right to it for minutes.
@@ -314,16 +314,16 @@ impl VaultJob<'_> {
         }
     }
 
-    fn verify(&self, reads_data: bool) -> Result<JobEnd> {
+    fn verify(&self, reads_data: bool) -> Result<VaultJobEnd> {
         let vault = self.open()?;
         let depth = if reads_data { Depth::Data } else { Depth::Objects };
         let manifest = match vault.manifest(self.backup.id) {
             Err(VaultError::Damaged(object, why)) => {
-                return Ok(JobEnd::Verified(vec![Fault { object, why }]));
+                return Ok(VaultJobEnd::Verified(vec![Fault { object, why }]));
             }
             Err(VaultError::NotFound(_)) => {
                 let object = format!("backup {}", self.backup.id);
-                return Ok(JobEnd::Verified(vec![Fault { object, why: "it is not in the vault" }]));
+                return Ok(VaultJobEnd::Verified(vec![Fault { object, why: "it is not in the vault" }]));
             }
             found => found.map_err(|error| self.failed(error))?,
         };
@@ -336,7 +336,7 @@ impl VaultJob<'_> {
                 progress: &mut |done, total| self.count(done, Some(total)),
             },
         );
-        checked.map(JobEnd::Verified).map_err(|error| self.failed(error))
+        checked.map(VaultJobEnd::Verified).map_err(|error| self.failed(error))
     }
 
     pub(super) fn open(&self) -> Result<replicate::Vault> {

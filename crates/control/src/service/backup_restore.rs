@@ -2,7 +2,7 @@
 
 use super::Service;
 use super::backup::ready_to_read;
-use super::backup_job::{JobEnd, VaultJob};
+use super::backup_job::{VaultJob, VaultJobEnd};
 use super::snapshot::check_settled;
 use crate::backup::BackupFileRestore;
 use crate::error::{Error, Result};
@@ -100,7 +100,12 @@ impl Service {
     }
 
     /// Serves a restored volume, or removes what a failed or cancelled restore has left.
-    pub(super) fn end_volume_restore(&self, id: OperationId, volume: VolumeId, end: JobEnd) -> Result<()> {
+    pub(super) fn end_volume_restore(
+        &self,
+        id: OperationId,
+        volume: VolumeId,
+        end: VaultJobEnd,
+    ) -> Result<()> {
         let Some(volume) = self.read(|store| Ok(store::volume::find_id(store, volume)?))? else {
             return Ok(());
         };
@@ -113,7 +118,7 @@ impl Service {
             self.change(|store| Ok(store::operation::record(store, id, progress)?))?;
         }
         match end {
-            JobEnd::Restored => {
+            VaultJobEnd::Restored => {
                 let pool = self.pool(&volume.pool)?;
                 self.finish_create(&pool, volume, operation).map(drop)
             }
@@ -124,7 +129,7 @@ impl Service {
 
 impl VaultJob<'_> {
     /// Fills new storage. What an earlier run left there is removed first.
-    pub(super) fn restore_volume(&self, id: VolumeId) -> Result<JobEnd> {
+    pub(super) fn restore_volume(&self, id: VolumeId) -> Result<VaultJobEnd> {
         let service = self.service;
         let found = service.read(|store| Ok(store::volume::find_id(store, id)?))?;
         let volume = found.ok_or_else(|| Error::not_found(Kind::Volume, format!("{:016x}", id.0)))?;
@@ -150,10 +155,10 @@ impl VaultJob<'_> {
             let volume = Volume { root_due: false, ..volume };
             service.change(|store| Ok(store::volume::update(store, &volume)?))?;
         }
-        Ok(JobEnd::Restored)
+        Ok(VaultJobEnd::Restored)
     }
 
-    pub(super) fn restore_files(&self, id: VolumeId, request: i64) -> Result<JobEnd> {
+    pub(super) fn restore_files(&self, id: VolumeId, request: i64) -> Result<VaultJobEnd> {
         let service = self.service;
         let request = service.read(|store| Ok(store::backup::find_restore(store, request)?))?;
         let request = request.ok_or_else(|| Error::not_found(Kind::Operation, self.id))?;
@@ -171,7 +176,7 @@ impl VaultJob<'_> {
             progress: &mut |progress| self.count(progress.bytes_done, None),
         };
         replicate::restore(&vault, &manifest, &*target, &mut job).map_err(|error| self.failed(error))?;
-        Ok(JobEnd::Restored)
+        Ok(VaultJobEnd::Restored)
     }
 }
 

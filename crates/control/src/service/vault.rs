@@ -114,13 +114,7 @@ impl Service {
         let failed = |error| vault_error(&new.name, error);
         let key = new.key_file.as_deref().map(read_key).transpose()?;
         let owner = self.vault_owner()?;
-        // Before any request to a bucket: the directory, or the files that the request names.
-        let unusable = |error: io::Error| {
-            let allowed = "a directory that the service can write, or a bucket with files of credentials and certificates \
-                 that it can read";
-            Error::invalid(format!("the place of the vault {}: {error}", new.name), allowed)
-        };
-        let store = (self.vaults.open)(&new.place, true).map_err(unusable)?;
+        let store = (self.vaults.open)(&new.place, true).map_err(|error| unusable(&new.name, &error))?;
         let mut random = |bytes: &mut [u8]| (self.dependencies.entropy)(bytes);
         let options =
             VaultOptions { key: key.clone(), owner: owner.clone(), created: time_of(self.now_ms()) };
@@ -205,7 +199,8 @@ impl Service {
             return Ok(ChangeResult { value: before, operation });
         }
         if after.place != before.place || after.key_file != before.key_file {
-            self.open_vault(&after)?;
+            let store = (self.vaults.open)(&after.place, false).map_err(|error| unusable(name, &error))?;
+            self.open_in_store(&after, store)?;
         }
         (after.version, after.changed_ms) = (before.version + 1, self.now_ms());
         let operation = self.change(|store| {
@@ -261,10 +256,14 @@ impl Service {
 
     /// Opens a vault to write it.
     pub(super) fn open_vault(&self, vault: &Vault) -> Result<replicate::Vault> {
-        let key = vault.key_file.as_deref().map(read_key).transpose()?;
-        let owner = self.vault_owner()?;
         let store =
             (self.vaults.open)(&vault.place, false).map_err(|error| store_error(&vault.name, &error))?;
+        self.open_in_store(vault, store)
+    }
+
+    fn open_in_store(&self, vault: &Vault, store: Arc<dyn ObjectStore>) -> Result<replicate::Vault> {
+        let key = vault.key_file.as_deref().map(read_key).transpose()?;
+        let owner = self.vault_owner()?;
         let mut random = |bytes: &mut [u8]| (self.dependencies.entropy)(bytes);
         let opened = replicate::Vault::open(store, key.as_ref(), Some(&owner), &mut random)
             .map_err(|error| vault_error(&vault.name, error))?;
@@ -292,6 +291,13 @@ impl Service {
     pub(crate) fn open_stores_with(&mut self, open: Box<OpenStore>) {
         self.vaults.open = open;
     }
+}
+
+/// A place that a request names cannot be opened: the directory, or the files for a bucket. No request was made to the bucket.
+fn unusable(vault: &VaultName, error: &io::Error) -> Error {
+    let allowed = "a directory that the service can write, or a bucket with files of credentials and certificates that it \
+         can read";
+    Error::invalid(format!("the place of the vault {vault}: {error}"), allowed)
 }
 
 fn store_error(vault: &VaultName, error: &io::Error) -> Error {
