@@ -55,7 +55,11 @@ fn export(tree: &Tree) -> Command {
 
 impl Served {
     fn start(tree: &Tree) -> Self {
-        let mut child = export(tree).args(["--snapshots", "snaps"]).spawn().unwrap();
+        Self::start_with(tree, &["--snapshots", "snaps"])
+    }
+
+    fn start_with(tree: &Tree, arguments: &[&str]) -> Self {
+        let mut child = export(tree).args(arguments).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
         let mut served = Self { child, nfs: 0, smb: 0 };
         for line in lines {
@@ -249,6 +253,27 @@ fn handles_stay_valid_over_a_restart_and_without_the_snapshots() {
     let mut client = v3(&served);
     assert_eq!(client.read(&live, 0, 100).unwrap().data, b"three");
     assert!(client.read(&old, 0, 100).unwrap_err().is(V3Status::STALE));
+}
+
+/// btrbk keeps the snapshots of several subvolumes in one directory.
+#[test]
+fn exports_with_one_directory_of_snapshots_show_each_its_own() {
+    let Some(tree) = make_tree() else { return };
+    let (data, snaps) = (tree.path.join("data"), tree.path.join("snaps"));
+    let other = tree.path.join("other");
+    btrfs(&["create"], &[&other]);
+    fs::write(data.join("f"), "of data").unwrap();
+    fs::write(other.join("f"), "of other").unwrap();
+    btrfs(&["snapshot", "-r"], &[&data, &snaps.join("data.1")]);
+    btrfs(&["snapshot", "-r"], &[&other, &snaps.join("other.1")]);
+    let served = Served::start_with(&tree, &["other", "--snapshots", "snaps"]);
+    for (export, own, foreign) in [("data", "data.1", "other.1"), ("other", "other.1", "data.1")] {
+        let target = format!("nfs://127.0.0.1:{}/{export}", served.nfs).parse().unwrap();
+        let mut client = Client::mount(&target, &Identity::new(0, 0)).unwrap();
+        let file = client.walk(&format!(".snapshot/{own}/f")).unwrap();
+        assert_eq!(client.read(&file, 0, 100).unwrap().data, format!("of {export}").as_bytes());
+        assert!(client.walk(&format!(".snapshot/{foreign}")).unwrap_err().is(V3Status::NOENT));
+    }
 }
 
 /// Clients show the tokens, and open a file by the time of one.
