@@ -64,19 +64,13 @@ impl SnapshotArgs {
 
 impl HostVolume {
     fn scan(&self) {
-        match self.store.scan_snapshots() {
-            Ok(Some(snapshots)) => {
-                tracing::info!(
-                    volume = self.volume.name(),
-                    count = snapshots.len(),
-                    "shows snapshots of the host"
-                );
-                self.volume.set_snapshots(snapshots);
-            }
-            Ok(None) => {}
-            Err(error) => {
-                tracing::warn!(volume = self.volume.name(), %error, "cannot look for snapshots of the host");
-            }
+        if let Some(snapshots) = self.store.scan_snapshots() {
+            tracing::info!(
+                volume = self.volume.name(),
+                count = snapshots.len(),
+                "shows snapshots of the host"
+            );
+            self.volume.set_snapshots(snapshots);
         }
     }
 }

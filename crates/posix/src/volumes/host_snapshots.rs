@@ -78,6 +78,7 @@ struct State {
 }
 
 /// The directory of a snapshot.
+#[derive(Clone)]
 struct Place {
     dir: PathBuf,
     name: CString,
@@ -90,6 +91,7 @@ enum Complaint {
     NoDirectory(PathBuf),
     NotUtf8(PathBuf),
     SameName(PathBuf),
+    Unreadable(PathBuf),
     TooMany(usize),
 }
 
@@ -104,6 +106,9 @@ impl Complaint {
             }
             Self::SameName(path) => {
                 tracing::warn!(?path, "a snapshot of the host is not served: another one has its name");
+            }
+            Self::Unreadable(path) => {
+                tracing::warn!(?path, "cannot read snapshots of the host: they are served as before");
             }
             Self::TooMany(max) => {
                 tracing::warn!(max, "the host has more snapshots than are served: only the newest are");
@@ -150,11 +155,10 @@ impl HostSnapshots {
     }
 
     /// Looks for new and deleted snapshots, and releases the files of deleted ones. Returns the list if it has changed.
-    /// After an error of the storage, the list stays as it was.
-    pub(crate) fn scan(&self) -> FsResult<Option<Vec<Snapshot>>> {
+    pub(crate) fn scan(&self) -> Option<Vec<Snapshot>> {
         let mut scan = Scan::default();
         for dir in &self.dirs {
-            self.scan_dir(dir, &mut scan)?;
+            self.scan_dir(dir, &mut scan);
         }
         scan.limit(self.count_max);
         let (list, found): (Vec<_>, HashMap<_, _>) = scan
@@ -177,25 +181,43 @@ impl HostSnapshots {
             // One open file would hold the space of the whole snapshot.
             store.detach_all();
         }
-        Ok(has_changed.then_some(list))
+        has_changed.then_some(list)
     }
 
-    fn scan_dir(&self, path: &Path, scan: &mut Scan) -> FsResult<()> {
-        let dir = match open_path(path) {
-            Ok(dir) if sys::btrfs_id(dir.as_fd()) == Ok(self.file_system) => dir,
-            Err(errno) if is_of_storage(errno) => return Err(refused(errno)),
-            _ => {
-                scan.complain(Complaint::NoDirectory(path.to_owned()));
-                return Ok(());
-            }
+    fn scan_dir(&self, path: &Path, scan: &mut Scan) {
+        let is_there = |dir: &OwnedFd| sys::btrfs_id(dir.as_fd()) == Ok(self.file_system);
+        let Ok(dir) = usable(open_path(path).map(|dir| is_there(&dir).then_some(dir))) else {
+            return self.retain(path, None, scan);
         };
-        for name in entries(&dir)? {
-            let Some((root, is_inner)) = usable(open_snapshot(dir.as_fd(), &name))? else { continue };
-            let Some((view, created)) = self.examine(root.as_fd())? else { continue };
-            let place = Place { dir: path.to_owned(), name, is_inner };
-            scan.add(view, created, place);
+        let Some(dir) = dir.flatten() else { return scan.complain(Complaint::NoDirectory(path.to_owned())) };
+        let Ok(names) = entries(&dir) else { return self.retain(path, None, scan) };
+        for name in names {
+            match self.find(dir.as_fd(), &name) {
+                Ok(Some((view, created, is_inner))) => {
+                    scan.add(view, created, Place { dir: path.to_owned(), name, is_inner });
+                }
+                Ok(None) => {}
+                Err(_) => self.retain(path, Some(&name), scan),
+            }
         }
-        Ok(())
+    }
+
+    fn find(&self, dir: BorrowedFd<'_>, name: &CStr) -> FsResult<Option<(ViewId, Time, bool)>> {
+        let Some((root, is_inner)) = usable(open_snapshot(dir, name))? else { return Ok(None) };
+        Ok(self.examine(root.as_fd())?.map(|(view, created)| (view, created, is_inner)))
+    }
+
+    /// After an error of the storage: snapshots of a directory, or one of them, are as the last scan found them.
+    fn retain(&self, path: &Path, name: Option<&CStr>, scan: &mut Scan) {
+        let at = name.map(|name| path.join(OsStr::from_bytes(name.to_bytes())));
+        scan.complain(Complaint::Unreadable(at.unwrap_or_else(|| path.to_owned())));
+        let state = self.state.lock();
+        for Snapshot { view, created, .. } in &state.list {
+            let is_meant = |place: &&Place| place.dir == path && name.is_none_or(|name| *place.name == *name);
+            if let Some(place) = state.found.get(view).filter(is_meant) {
+                scan.add(*view, *created, place.clone());
+            }
+        }
     }
 
     /// Number and time of the snapshot with the root `root`; `None` if it is no read-only snapshot of the subvolume.

@@ -79,8 +79,8 @@ impl Store {
 
     /// Looks for new and deleted snapshots of other programs, and releases the files of deleted ones. Returns the list if
     /// it has changed.
-    pub fn scan_snapshots(&self) -> FsResult<Option<Vec<Snapshot>>> {
-        self.host_snapshots.get().map_or(Ok(None), HostSnapshots::scan)
+    pub fn scan_snapshots(&self) -> Option<Vec<Snapshot>> {
+        self.host_snapshots.get().and_then(HostSnapshots::scan)
     }
 
     pub(crate) fn over(mount: Mount, snapshots: Option<Arc<SnapshotDir>>) -> FsResult<Arc<Self>> {
