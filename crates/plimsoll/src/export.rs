@@ -2,13 +2,14 @@
 
 use crate::descriptors::{Part, share_descriptors};
 use crate::exit::usage;
+use crate::host_snapshots::{HostVolume, SnapshotArgs};
 use crate::manage::share_modes::ShareModes;
 use crate::manage::words;
 use crate::nfs_frontend::{IDLE_TICKS, Listen, NfsFrontend, PATIENCE, TICK, run_until_told};
 use crate::periodic::Task;
 use crate::signals::ignore_reloads;
 use crate::smb_frontend::{Serving, SmbFrontend, SmbListen, Switch};
-use crate::{background_tasks, overlap, state};
+use crate::{background_tasks, host_snapshots, overlap, state};
 use anyhow::{Context, anyhow, bail};
 use api::convert::ToValue;
 use api_client::model::{Durability, Protection, Squash};
@@ -63,6 +64,8 @@ pub(crate) struct ExportArgs {
     /// Protocols they are served over [default: all versions of NFS]
     #[arg(long, value_delimiter = ',', value_parser = words::protocol())]
     protocols: Vec<api_client::model::Protocol>,
+    #[command(flatten)]
+    snapshots: SnapshotArgs,
     #[command(flatten)]
     listen: Listen,
     #[command(flatten)]
@@ -123,6 +126,7 @@ pub(crate) fn run(args: ExportArgs) -> anyhow::Result<ExitCode> {
 struct Served {
     namespace: SharedNamespace,
     stores: Arc<[Arc<Store>]>,
+    with_snapshots: Arc<[HostVolume]>,
     budget: Arc<ResourceBudget>,
     nfs: Option<NfsFrontend>,
     smb: Option<SmbFrontend>,
@@ -137,7 +141,8 @@ impl Served {
         let budget = ResourceBudget::of_process();
         let pacer = Pacer::start().context("cannot start the timer of calls that wait")?;
         let mut stable = state::stable(&state_dir, pacer.now(), &args.listen.lease)?;
-        let (exports, stores) = open_all(args, &signer, &pacer, &stable.grace, &budget)?;
+        let Opened { exports, stores, with_snapshots } =
+            open_all(args, &signer, &pacer, &stable.grace, &budget)?;
         let namespace: SharedNamespace = Arc::new(Arc::new(Namespace::new(exports)).into());
         let (protocols, opens) = (args.protocols(), stable.opens.take());
         let serves_smb = protocols.contains(Protocol::Smb);
@@ -156,7 +161,8 @@ impl Served {
             NfsFrontend::start(Arc::clone(&namespace), signer, &pacer, stable, &args.listen, part)
         };
         let nfs = serves_nfs.then(start_nfs);
-        Ok(Self { namespace, stores: stores.into(), budget, nfs: nfs.transpose()?, smb })
+        let (stores, with_snapshots) = (stores.into(), with_snapshots.into());
+        Ok(Self { namespace, stores, with_snapshots, budget, nfs: nfs.transpose()?, smb })
     }
 
     /// The commands that mount what is served, a line each.
@@ -185,7 +191,8 @@ impl Served {
             share_descriptors(&budget, nfs + smb);
         };
         let volume_tasks = background_tasks::tasks(&self.namespace, self.nfs.as_ref(), self.smb.as_ref());
-        [Task::new("tick", TICK, tick)].into_iter().chain(volume_tasks)
+        let scan = host_snapshots::task(Arc::clone(&self.with_snapshots));
+        [Task::new("tick", TICK, tick)].into_iter().chain(scan).chain(volume_tasks)
     }
 
     /// Ends the service: no new calls, answers to those in flight, everything on disk.
@@ -206,6 +213,14 @@ impl ExportArgs {
     }
 }
 
+/// Opened directories.
+#[derive(Default)]
+struct Opened {
+    exports: Vec<Export>,
+    stores: Vec<Arc<Store>>,
+    with_snapshots: Vec<HostVolume>,
+}
+
 /// Opens all directories and makes volumes of them, each with its export.
 fn open_all(
     args: &ExportArgs,
@@ -213,7 +228,7 @@ fn open_all(
     pacer: &Arc<Pacer>,
     grace: &Grace,
     budget: &Arc<ResourceBudget>,
-) -> anyhow::Result<(Vec<Export>, Vec<Arc<Store>>)> {
+) -> anyhow::Result<Opened> {
     let rule = ExportRule {
         clients: args.allow.clone(),
         protocols: args.protocols().ids(),
@@ -226,7 +241,7 @@ fn open_all(
     args.modes.with(&args.smb_settings).iter().for_each(|setting| setting.apply(&mut share));
     let instance = state::instance()?;
     overlap::check(&args.dirs)?;
-    let (mut names, mut stores, mut exports) = (HashSet::new(), Vec::new(), Vec::new());
+    let (mut names, mut opened) = (HashSet::new(), Opened::default());
     for dir in &args.dirs {
         let name = export_name(dir, args.name.as_deref())?;
         if !names.insert(name.clone()) {
@@ -235,7 +250,9 @@ fn open_all(
             )));
         }
         let options = Options { budget: Arc::clone(budget), ..Options::default() };
-        let store = Store::open(dir, options).with_context(|| format!("cannot serve {}", dir.display()))?;
+        let store =
+            Store::open(dir, options.clone()).with_context(|| format!("cannot serve {}", dir.display()))?;
+        args.snapshots.show_in(&store, dir, &options)?;
         say_what_is_different(&name, &store);
         let id = VolumeId(signer.number(&name));
         let volume = Volume::new(id, &name, Arc::clone(&store) as _, args.durability.to_value(), instance);
@@ -247,10 +264,11 @@ fn open_all(
         })?;
         let (path, clock) = (format!("/{name}"), Arc::clone(pacer));
         let volume = Arc::new(volume.with_clock(move || clock.now()).with_grace(grace.clone()));
-        exports.push(Export::new(path, volume, vec![rule.clone()]).shared(share));
-        stores.push(store);
+        opened.with_snapshots.extend(args.snapshots.volume(&store, &volume));
+        opened.exports.push(Export::new(path, volume, vec![rule.clone()]).shared(share));
+        opened.stores.push(store);
     }
-    Ok((exports, stores))
+    Ok(opened)
 }
 
 /// Says at the start what an operator would otherwise find out by surprise.

@@ -21,6 +21,7 @@ mod form;
 mod help;
 mod host;
 mod host_ids;
+mod host_snapshots;
 mod lease;
 mod listen_address;
 mod local_socket;

@@ -29,4 +29,5 @@ mod volumes;
 pub use budget::ResourceBudget;
 pub use node::mount::options::Options;
 pub use volumes::Volumes;
+pub use volumes::host_snapshots::SnapshotDirError;
 pub use volumes::store::Store;

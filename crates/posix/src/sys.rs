@@ -291,6 +291,83 @@ pub(crate) fn clear_read_only(subvolume: BorrowedFd<'_>) -> Result<(), Errno> {
     }
 }
 
+/// `struct btrfs_ioctl_get_subvol_info_args`.
+#[repr(C)]
+struct SubvolumeInfoArgs {
+    id: u64,
+    name: [u8; 256],
+    parent_id: u64,
+    parent_dir: u64,
+    generation: u64,
+    flags: u64,
+    uuid: [u8; 16],
+    parent_uuid: [u8; 16],
+    received_uuid: [u8; 16],
+    transactions: [u64; 4],
+    change_time: BtrfsTime,
+    creation_time: BtrfsTime,
+    other_times: [BtrfsTime; 2],
+    reserved: [u64; 8],
+}
+
+/// `struct btrfs_ioctl_timespec`.
+#[repr(C)]
+struct BtrfsTime {
+    seconds: u64,
+    nanos: u32,
+}
+
+/// `struct btrfs_ioctl_fs_info_args`.
+#[repr(C)]
+struct FileSystemInfo {
+    devices: [u64; 2],
+    id: [u8; 16],
+    rest: [u64; 124],
+}
+
+const _: () = assert!(size_of::<SubvolumeInfoArgs>() == 504 && size_of::<FileSystemInfo>() == 1024);
+const BTRFS_FS_INFO: rustix::ioctl::Opcode = rustix::ioctl::opcode::read::<FileSystemInfo>(0x94, 31);
+const BTRFS_GET_SUBVOL_INFO: rustix::ioctl::Opcode =
+    rustix::ioctl::opcode::read::<SubvolumeInfoArgs>(0x94, 60);
+
+/// A subvolume of Btrfs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SubvolumeInfo {
+    /// No other subvolume of the file system ever has the same.
+    pub(crate) id: u64,
+    pub(crate) uuid: [u8; 16],
+    /// The subvolume of which this one is a snapshot; zeros if it is none.
+    pub(crate) parent_uuid: [u8; 16],
+    pub(crate) is_read_only: bool,
+    /// Since 1970.
+    pub(crate) created_seconds: u64,
+}
+
+/// The subvolume with the root `root`.
+pub(crate) fn subvolume_info(root: BorrowedFd<'_>) -> Result<SubvolumeInfo, Errno> {
+    /// `BTRFS_ROOT_SUBVOL_RDONLY`.
+    const ROOT_READ_ONLY: u64 = 1 << 0;
+    // SAFETY: BTRFS_IOC_GET_SUBVOL_INFO fills one `struct btrfs_ioctl_get_subvol_info_args`, which `SubvolumeInfoArgs` is
+    // laid out as; any bytes are valid.
+    let info: SubvolumeInfoArgs = unsafe {
+        rustix::ioctl::ioctl(root, rustix::ioctl::Getter::<BTRFS_GET_SUBVOL_INFO, SubvolumeInfoArgs>::new())
+    }?;
+    let SubvolumeInfoArgs { id, uuid, parent_uuid, flags, creation_time, .. } = info;
+    let is_read_only = flags & ROOT_READ_ONLY != 0;
+    Ok(SubvolumeInfo { id, uuid, parent_uuid, is_read_only, created_seconds: creation_time.seconds })
+}
+
+/// The identity of the Btrfs of `file`.
+pub(crate) fn btrfs_id(file: BorrowedFd<'_>) -> Result<[u8; 16], Errno> {
+    let mut info = FileSystemInfo { devices: [0; 2], id: [0; 16], rest: [0; 124] };
+    // SAFETY: BTRFS_IOC_FS_INFO updates one `struct btrfs_ioctl_fs_info_args`, which `FileSystemInfo` is laid out as; any
+    // bytes are valid.
+    unsafe {
+        rustix::ioctl::ioctl(file, rustix::ioctl::Updater::<BTRFS_FS_INFO, FileSystemInfo>::new(&mut info))
+    }?;
+    Ok(info.id)
+}
+
 /// `struct fs_disk_quota`: limits and usage of one project, space in units of 512 bytes.
 #[repr(C)]
 #[derive(Default)]

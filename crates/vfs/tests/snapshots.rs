@@ -282,6 +282,22 @@ fn own_file_of_that_name_comes_first_but_none_is_made() {
 }
 
 #[test]
+fn first_snapshot_of_a_second_is_found_by_it() {
+    let rig = rig();
+    let at = |view: u32, seconds| Snapshot {
+        view: ViewId(view),
+        name: format!("s{view}"),
+        created: Time { seconds, nanos: 0 },
+    };
+    // As many on either side: a search that meets any of them would be right by chance.
+    let all = [at(9, 5), at(8, 5), at(7, 5), at(6, 5), at(5, 4), at(10, 6), at(11, 6)];
+    rig.export.volume.set_snapshots(all.to_vec());
+    let list = rig.export.volume.snapshots();
+    let found = |seconds| list.by_second(seconds).map(|snapshot| snapshot.view.0);
+    assert_eq!([3, 4, 5, 6, 7].map(found), [None, Some(5), Some(6), Some(10), None]);
+}
+
+#[test]
 fn deleted_snapshot_is_stale_and_others_stay() {
     let rig = rig();
     rig.make(&rig.root, "f", b"old");

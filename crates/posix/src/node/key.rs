@@ -49,6 +49,23 @@ impl SubvolumeId {
         FileKey::new(&[&[FORM_SUBVOLUME][..], &inode, &generation].concat())
     }
 
+    /// The key that the file of a handle in this snapshot has in the subvolume `live`.
+    pub(crate) fn key_in(self, live: Self, handle: &Handle) -> FsResult<FileKey> {
+        let (subvolume, file) = split(handle).ok_or(FsError::NotSupported)?;
+        if subvolume != self {
+            return Err(FsError::CrossVolume);
+        }
+        of_handle(&live.handle(file)?).ok_or(FsError::NotSupported)
+    }
+
+    /// The handle in this snapshot of the file that has `handle` in the subvolume `live`.
+    pub(crate) fn handle_from(self, live: Self, handle: &Handle) -> FsResult<Handle> {
+        match split(handle) {
+            Some((subvolume, file)) if subvolume == live => self.handle(file),
+            _ => Err(FsError::Stale),
+        }
+    }
+
     /// The handle of a file in this subvolume.
     pub(crate) fn handle(self, file: SubvolumeFile) -> FsResult<Handle> {
         let bytes = [&file.inode[..], &self.0, &file.generation].concat();
@@ -131,6 +148,19 @@ mod tests {
         let Form::Subvolume(file) = form(&key).unwrap() else { panic!("a file of a subvolume") };
         assert_eq!(snapshot.handle(file).unwrap().bytes(), handle(3).bytes());
         assert!(SubvolumeId::of(&Handle::new(0x81, &[1; 20]).unwrap()).is_none());
+    }
+
+    #[test]
+    fn key_of_foreign_snapshot_is_that_of_the_live_file() {
+        let handle = |subvolume: u8| {
+            let bytes = [[1; 8], [subvolume; 8]].concat();
+            Handle::new(0x4d, &[&bytes[..], &[7, 0, 0, 0]].concat()).unwrap()
+        };
+        let (live, snapshot) = (SubvolumeId::of(&handle(2)).unwrap(), SubvolumeId::of(&handle(3)).unwrap());
+        assert_eq!(snapshot.key_in(live, &handle(3)), Ok(of_handle(&handle(2)).unwrap()));
+        assert_eq!(snapshot.key_in(live, &handle(4)), Err(FsError::CrossVolume));
+        assert_eq!(snapshot.handle_from(live, &handle(2)).unwrap().bytes(), handle(3).bytes());
+        assert_eq!(snapshot.handle_from(live, &handle(3)).err(), Some(FsError::Stale));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The backend over one directory.
 
+use super::host_snapshots::{HostSnapshots, SnapshotDirError};
 use super::snapshots::SnapshotDir;
 use crate::capacity::limit::Limit;
 use crate::error::refused;
@@ -16,13 +17,13 @@ use rustix::fs::{Mode, OFlags, fstatvfs, syncfs};
 use rustix::process::umask;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use vfs::backend::snapshots::{Pace, Snapshots};
 use vfs::{
     Backend, Blocking, Capabilities, FileKey, FsError, FsLimits, FsResult, FsStat, NodeRef, Quotas,
-    RangeLimits, ViewId, XattrLimits,
+    RangeLimits, Snapshot, ViewId, XattrLimits,
 };
 
 pub struct Store {
@@ -32,6 +33,8 @@ pub struct Store {
     pub(crate) snapshots: Option<Arc<SnapshotDir>>,
     /// The snapshots of a volume that has no subvolumes.
     undo: Option<UndoSnapshots>,
+    /// The snapshots that other programs make.
+    host_snapshots: OnceLock<HostSnapshots>,
 }
 
 impl Store {
@@ -60,6 +63,26 @@ impl Store {
         Self::over(mount, snapshots).map_err(io::Error::other)
     }
 
+    /// Shows snapshots that other programs make of the tree, which must be a subvolume of Btrfs: at most `count_max`, below
+    /// the directories `dirs`. [`Store::scan_snapshots`] finds them.
+    pub fn show_snapshots(
+        &self,
+        options: &Options,
+        dirs: Vec<PathBuf>,
+        count_max: usize,
+    ) -> Result<(), SnapshotDirError> {
+        let shown = HostSnapshots::new(Arc::clone(&self.mount), options.clone(), dirs, count_max)?;
+        // A second call changes nothing.
+        let _first = self.host_snapshots.set(shown);
+        Ok(())
+    }
+
+    /// Looks for new and deleted snapshots of other programs, and releases the files of deleted ones. Returns the list if
+    /// it has changed.
+    pub fn scan_snapshots(&self) -> Option<Vec<Snapshot>> {
+        self.host_snapshots.get().and_then(HostSnapshots::scan)
+    }
+
     pub(crate) fn over(mount: Mount, snapshots: Option<Arc<SnapshotDir>>) -> FsResult<Arc<Self>> {
         let mount = Arc::new(mount);
         if let Some(limit) = &mount.limit {
@@ -67,7 +90,7 @@ impl Store {
             limit.owners().attach(live);
         }
         let (root, _) = mount.root_node()?;
-        let mut store = Self { mount, root, snapshots, undo: None };
+        let mut store = Self { mount, root, snapshots, undo: None, host_snapshots: OnceLock::new() };
         store.undo = UndoSnapshots::new(&store.mount, store.limits(), store.capabilities());
         Ok(Arc::new(store))
     }
@@ -82,6 +105,9 @@ impl Store {
         closed.iter().for_each(|node| node.release_if_unlinked());
         self.mount.table.sweep(idle_ticks);
         if let (false, Some(snapshots)) = (self.mount.is_snapshot, &self.snapshots) {
+            snapshots.stores().iter().for_each(|snapshot| snapshot.sweep(idle_ticks));
+        }
+        if let Some(snapshots) = self.host_snapshots.get() {
             snapshots.stores().iter().for_each(|snapshot| snapshot.sweep(idle_ticks));
         }
     }
@@ -189,9 +215,10 @@ impl Backend for Store {
     }
 
     fn snapshots(&self) -> Option<&dyn Snapshots> {
-        match &self.undo {
-            Some(undo) => Some(undo),
-            None => (self.snapshots.is_some() && !self.mount.is_snapshot).then_some(self),
+        match (&self.undo, self.host_snapshots.get()) {
+            (Some(undo), _) => Some(undo),
+            (None, Some(host)) => Some(host),
+            (None, None) => (self.snapshots.is_some() && !self.mount.is_snapshot).then_some(self),
         }
     }
 }

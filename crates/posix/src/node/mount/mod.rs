@@ -48,6 +48,11 @@ pub(crate) enum KeySource {
     Handle,
     /// The kernel's handle without the number of this subvolume.
     Subvolume(SubvolumeId),
+    /// The kernel's handle, with the number of the subvolume `live` in place of that of this snapshot.
+    Snapshot {
+        own: SubvolumeId,
+        live: SubvolumeId,
+    },
     /// Inode number and birth time: the file system has no handles.
     Inode,
 }
@@ -58,6 +63,8 @@ pub(crate) struct Mount {
     pub(crate) root: OwnedFd,
     /// Device and inode number of the root.
     pub(crate) root_id: (u64, u64),
+    /// Snapshots that other programs have made of the tree show devices of their own, but share blocks with it.
+    live_device: u64,
     pub(crate) root_key: FileKey,
     /// The root's mount, as numbered by name_to_handle_at. `root` keeps the mount, so the number is never reused.
     mount_id: i32,
@@ -114,6 +121,26 @@ pub(crate) enum TreeKind {
     Subvolume,
     /// A snapshot of a subvolume.
     Snapshot,
+    /// A snapshot that another program has made of the subvolume `of`, which has its own keys.
+    HostSnapshot { of: SubvolumeId },
+}
+
+impl TreeKind {
+    /// The keys of the tree, and that of the root, if the kernel's handle of the root shows its subvolume.
+    fn keys(self, root: &Handle) -> FsResult<Option<(KeySource, FileKey)>> {
+        let Some(own) = SubvolumeId::of(root) else { return Ok(None) };
+        match self {
+            Self::Directory => Ok(None),
+            Self::Subvolume | Self::Snapshot => Ok(Some((KeySource::Subvolume(own), own.key(root)?))),
+            Self::HostSnapshot { of: live } => {
+                Ok(Some((KeySource::Snapshot { own, live }, own.key_in(live, root)?)))
+            }
+        }
+    }
+
+    fn is_snapshot(self) -> bool {
+        matches!(self, Self::Snapshot | Self::HostSnapshot { .. })
+    }
 }
 
 impl Mount {
@@ -130,10 +157,10 @@ impl Mount {
         let file_bytes_max = file_bytes_max(&root);
         let made = sys::name_to_handle(root.as_fd(), b"").ok();
         let handle = made.as_ref().map(|(handle, _)| handle);
-        let subvolume = handle.filter(|_| kind != TreeKind::Directory).and_then(SubvolumeId::of);
-        let (key_source, root_key) = match (subvolume, handle, handle.and_then(key::of_handle)) {
-            (Some(subvolume), Some(handle), _) => (KeySource::Subvolume(subvolume), subvolume.key(handle)?),
-            (_, _, Some(key)) => (KeySource::Handle, key),
+        let in_volume = handle.map_or(Ok(None), |handle| kind.keys(handle))?;
+        let (key_source, root_key) = match (in_volume, handle.and_then(key::of_handle)) {
+            (Some(keys), _) => keys,
+            (_, Some(key)) => (KeySource::Handle, key),
             _ => (KeySource::Inode, inode_key(root.as_fd(), b"", stat.st_dev)?),
         };
         // The one sure test whether a process may open by handle is to try.
@@ -145,6 +172,7 @@ impl Mount {
         let has_base = kind == TreeKind::Subvolume;
         Ok(Self {
             root_id: (stat.st_dev, stat.st_ino),
+            live_device: stat.st_dev,
             xattrs: supports_xattrs(&root),
             trusted_xattrs,
             counter_base: if has_base { counter::base(root.as_fd(), trusted_xattrs) } else { 0 },
@@ -173,7 +201,7 @@ impl Mount {
             flush_failures: AtomicU64::new(0),
             no_tmpfile: AtomicBool::new(false),
             no_cachestat: AtomicBool::new(false),
-            is_snapshot: kind == TreeKind::Snapshot,
+            is_snapshot: kind.is_snapshot(),
             is_removed: AtomicBool::new(false),
             changes: RwLock::default(),
         })
@@ -201,8 +229,18 @@ impl Mount {
 
     /// The tree of a snapshot of this one. The read-only file system does not show where attributes are stored.
     pub(crate) fn snapshot(&self, root: OwnedFd, options: &Options) -> FsResult<Self> {
-        let mount = Self::new(root, TreeKind::Snapshot, options, None, None)?;
-        Ok(Self { trusted_xattrs: self.trusted_xattrs, has_fine_change_times: true, ..mount })
+        let kind = self.subvolume().map_or(TreeKind::Snapshot, |of| TreeKind::HostSnapshot { of });
+        let mount = Self::new(root, kind, options, None, None)?;
+        let (trusted_xattrs, live_device) = (self.trusted_xattrs, self.live_device);
+        Ok(Self { trusted_xattrs, live_device, has_fine_change_times: true, ..mount })
+    }
+
+    /// The subvolume of Btrfs that the keys name.
+    pub(crate) fn subvolume(&self) -> Option<SubvolumeId> {
+        match key::form(&self.root_key) {
+            Ok(Form::Handle(root)) => SubvolumeId::of(&root),
+            _ => None,
+        }
     }
 
     /// Begins a change of a file: whole before or whole after each snapshot.
@@ -226,7 +264,7 @@ impl Mount {
     pub(crate) fn detach_all(&self) {
         self.is_removed.store(true, Ordering::SeqCst);
         self.table.all().iter().for_each(|node| node.detach());
-        if matches!(self.key_source, KeySource::Subvolume(_)) {
+        if matches!(self.key_source, KeySource::Subvolume(_) | KeySource::Snapshot { .. }) {
             // One open file of a subvolume holds the space of all its files.
             sys::detach(self.root.as_fd());
         }
@@ -241,7 +279,7 @@ impl Mount {
         let in_subvolume = |mount: &Self| matches!(mount.key_source, KeySource::Subvolume(_));
         // Subvolumes of one Btrfs show different devices, but share blocks.
         let share = in_subvolume(self) && in_subvolume(other) && self.mount_id == other.mount_id;
-        self.root_id.0 == other.root_id.0 || share
+        self.live_device == other.live_device || share
     }
 
     pub(crate) fn node(self: &Arc<Self>, key: &FileKey, blocking: Blocking) -> FsResult<Arc<Node>> {
@@ -272,6 +310,9 @@ impl Mount {
     fn handle_of(&self, key: &FileKey) -> FsResult<Option<Handle>> {
         match (key::form(key)?, self.key_source) {
             (Form::Handle(handle), KeySource::Handle) => Ok(Some(handle)),
+            (Form::Handle(handle), KeySource::Snapshot { own, live }) => {
+                own.handle_from(live, &handle).map(Some)
+            }
             (Form::Subvolume(file), KeySource::Subvolume(subvolume)) => subvolume.handle(file).map(Some),
             (Form::Inode, KeySource::Inode) => Ok(None),
             _ => Err(FsError::Stale),
@@ -379,6 +420,7 @@ impl Mount {
         }
         match self.key_source {
             KeySource::Subvolume(subvolume) => subvolume.key(&handle),
+            KeySource::Snapshot { own, live } => own.key_in(live, &handle),
             _ => key::of_handle(&handle).ok_or(FsError::NotSupported),
         }
     }

@@ -9,7 +9,7 @@ use smb_wire::ioctl::{CtlCode, IoctlRequest};
 use smb_wire::snapshots::{ARRAY_BYTES_MIN, GmtToken, SnapshotArray};
 use smb_wire::{Encode, NtStatus, Utf16};
 use vfs::qos::Demand;
-use vfs::{Blocking, FsResult, Resolved, ViewId};
+use vfs::{Blocking, FsResult, Resolved, Snapshot, ViewId};
 
 /// FSCTL_SRV_ENUMERATE_SNAPSHOTS: the snapshots in which the caller finds a file of this path, the newest first. Without
 /// room for all, only their number and the size of their names.
@@ -20,7 +20,11 @@ pub(super) fn enumerate(open: &Open, args: &IoctlRequest<'_>) -> Result<FsctlRep
     }
     let path = open.entry_path().path.clone();
     let snapshots = open.disk.export.volume.snapshots();
-    let having = snapshots.iter().rev().filter(|snapshot| is_in(open, snapshot.view, &path).is_ok());
+    // A token has seconds: it opens the first snapshot of one.
+    let is_first =
+        |one: &Snapshot| snapshots.by_second(one.created.seconds).is_some_and(|it| it.view == one.view);
+    let firsts = snapshots.iter().rev().filter(|snapshot| is_first(snapshot));
+    let having = firsts.filter(|snapshot| is_in(open, snapshot.view, &path).is_ok());
     let tokens: Vec<_> = having.map(|snapshot| GmtToken { seconds: snapshot.created.seconds }).collect();
     let fits = SnapshotArray::whole_bytes(tokens.len()) <= room && !tokens.is_empty();
     let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);

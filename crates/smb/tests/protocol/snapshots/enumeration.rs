@@ -7,7 +7,7 @@ use smb_wire::create::OplockLevel;
 use smb_wire::ioctl::CtlCode;
 use smb_wire::snapshots::{GmtToken, SnapshotArray};
 use smb_wire::{Decode, FileId, NtStatus};
-use vfs::{Backend, SnapshotDirectory, ViewId};
+use vfs::{Backend, Snapshot, SnapshotDirectory, Time, ViewId};
 
 const ROOM: u32 = 1 << 16;
 
@@ -111,6 +111,24 @@ fn all_255_snapshots_are_listed() {
     let file = client.open("doc", READS);
     let expected: Vec<String> = (1..=255).rev().map(token).collect();
     assert_eq!(listed(&mut client, file), expected);
+}
+
+/// Other programs may make several in a second. A client would show each token once, and open the same file with it.
+#[test]
+fn snapshots_of_one_second_are_listed_as_the_first_of_them() {
+    let mut past = Past::new();
+    past.snapshot(3, "three");
+    past.disks.docs().snapshots().unwrap().create(ViewId(4)).unwrap();
+    let created = Time { seconds: NOW.seconds + 3, nanos: 0 };
+    let mut all: Vec<_> = past.rig.volume.snapshots().iter().cloned().collect();
+    all.push(Snapshot { view: ViewId(4), name: "four".to_owned(), created });
+    past.rig.volume.set_snapshots(all);
+    let file = past.client.open("doc", READS);
+    assert_eq!(listed(&mut past.client, file), [3, 1].map(token));
+    for name in ["three", "four"] {
+        let file = past.client.open(&format!("~snapshot\\{name}\\doc"), READS);
+        past.client.close(file);
+    }
 }
 
 #[test]

@@ -21,7 +21,7 @@ pub struct Snapshot {
     pub view: ViewId,
     /// The name in directories of snapshots: a [`crate::Name`], different from all others.
     pub name: String,
-    /// The time, in whole seconds. No two snapshots of a volume have the same.
+    /// The time, in whole seconds.
     pub created: Time,
 }
 
@@ -70,9 +70,10 @@ impl SnapshotList {
         self.snapshots.iter().find(|snapshot| snapshot.view == view)
     }
 
+    /// The first snapshot of a second. Only other programs make several in one.
     pub fn by_second(&self, seconds: i64) -> Option<&Snapshot> {
-        let found = self.snapshots.binary_search_by_key(&seconds, |snapshot| snapshot.created.seconds);
-        found.ok().map(|place| &self.snapshots[place])
+        let place = self.snapshots.partition_point(|snapshot| snapshot.created.seconds < seconds);
+        self.snapshots.get(place).filter(|snapshot| snapshot.created.seconds == seconds)
     }
 }
 
