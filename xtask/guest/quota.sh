@@ -17,10 +17,12 @@ mkfs.ext4 -q /memory/disk && mount -t ext4 -o loop /memory/disk "$DISKS" || fail
 
 export PLIMSOLL_TESTS_ONLY_PROJECTS=1
 /job/capacity --nocapture --test-threads=1 --exact volume_stays_within_capacity volume_switches_between_kernel_and_own_count \
-    make_can_be_repeated_after_crash remove_can_be_repeated_after_crash 2>&1 | tee /tmp/log
+    make_can_be_repeated_after_crash remove_can_be_repeated_after_crash \
+    kernel_counts_files_and_snapshots_apart full_volume_of_the_kernel_lets_files_be_removed \
+    records_of_before_project_quotas_are_counted_by_this_process 2>&1 | tee /tmp/log
 [ "${PIPESTATUS[0]}" -eq 0 ] || fail "a test failed"
 ! grep -q 'cannot be had here' /tmp/log || fail "a file system is missing"
-for expected in '^running 4 tests' 'on XfsProjects' 'on Ext4Projects'; do
+for expected in '^running 7 tests' 'on XfsProjects' 'on Ext4Projects'; do
     grep -q "$expected" /tmp/log || fail "the tests did not say '$expected'"
 done
 

@@ -85,7 +85,7 @@ fn unnamed_file(dir: &OwnedFd) -> Option<OwnedFd> {
     let file = openat(dir, ".", flags, Mode::empty()).ok()?;
     if project::number_at(dir.as_fd()).is_some() {
         // XFS frees the file a little after it is closed, and would charge it to the volume's project until then.
-        let _left = sys::leave_project(file.as_fd());
+        let _left = sys::set_file_project(file.as_fd(), 0);
     }
     Some(file)
 }

@@ -11,6 +11,8 @@ use std::sync::OnceLock;
 use vfs::model::caller::INVALID_ID;
 use vfs::{Blocking, Span};
 
+/// Unit of `st_blocks`.
+pub(crate) const STAT_BLOCK_BYTES: u64 = 512;
 /// The longest handle of the kernel (`MAX_HANDLE_SZ`).
 const HANDLE_BYTES_MAX: usize = 128;
 
@@ -407,7 +409,16 @@ struct FileExtra {
     padding: [u8; 8],
 }
 
+/// `struct xfs_fs_eofblocks`: version, flags, user, group, project and padding, then the smallest size and padding.
+#[repr(C)]
+#[derive(Default)]
+struct PreallocatedOf {
+    what: [u32; 6],
+    rest: [u64; 13],
+}
+
 const _: () = assert!(size_of::<DiskQuota>() == 112 && size_of::<FileExtra>() == 28);
+const _: () = assert!(size_of::<PreallocatedOf>() == 128);
 
 /// Usage and limits of a project, space in units of 512 bytes; 0 means no limit.
 #[derive(Clone, Copy, Debug, Default)]
@@ -428,6 +439,7 @@ pub(crate) struct DirProject {
 const INHERITS: u32 = 0x200;
 const FS_IOC_FSGETXATTR: rustix::ioctl::Opcode = rustix::ioctl::opcode::read::<FileExtra>(b'X', 31);
 const FS_IOC_FSSETXATTR: rustix::ioctl::Opcode = rustix::ioctl::opcode::write::<FileExtra>(b'X', 32);
+const XFS_IOC_FREE_EOFBLOCKS: rustix::ioctl::Opcode = rustix::ioctl::opcode::read::<PreallocatedOf>(b'X', 58);
 /// `Q_XGETQUOTA`, `Q_XSETQLIM`, `Q_XGETQSTAT`, for projects (`PRJQUOTA`).
 const GET_QUOTA: c_uint = (0x5803 << 8) | 2;
 const SET_LIMITS: c_uint = (0x5804 << 8) | 2;
@@ -495,11 +507,27 @@ pub(crate) fn set_project(dir: BorrowedFd<'_>, number: u32) -> Result<(), Errno>
     set_file_extra(dir, extra)
 }
 
-/// Removes `file`, which must not be a directory, from its project.
-pub(crate) fn leave_project(file: BorrowedFd<'_>) -> Result<(), Errno> {
+/// Moves `file`, which must not be a directory, to a project; 0 for none.
+pub(crate) fn set_file_project(file: BorrowedFd<'_>, number: u32) -> Result<(), Errno> {
     let mut extra = file_extra(file)?;
-    extra.project = 0;
+    extra.project = number;
     set_file_extra(file, extra)
+}
+
+/// Frees what XFS keeps ready for growing files of a project.
+pub(crate) fn free_preallocated(file: BorrowedFd<'_>, project: u32) -> Result<(), Errno> {
+    /// `XFS_EOFBLOCKS_VERSION`; `XFS_EOF_FLAGS_SYNC` and `XFS_EOF_FLAGS_PRID`.
+    const WHAT: [u32; 2] = [1, 1 | 1 << 3];
+    let mut request = PreallocatedOf::default();
+    request.what[..2].copy_from_slice(&WHAT);
+    request.what[4] = project;
+    // SAFETY: XFS_IOC_FREE_EOFBLOCKS reads one `struct xfs_fs_eofblocks`, which `PreallocatedOf` is laid out as.
+    unsafe {
+        rustix::ioctl::ioctl(
+            file,
+            rustix::ioctl::Setter::<XFS_IOC_FREE_EOFBLOCKS, PreallocatedOf>::new(request),
+        )
+    }
 }
 
 fn set_file_extra(file: BorrowedFd<'_>, extra: FileExtra) -> Result<(), Errno> {

@@ -111,10 +111,27 @@ fn fill(volumes: &Volumes) -> Arc<dyn Backend> {
     volume
 }
 
+/// Checks the usage of a volume. For some milliseconds, the kernel still counts the files by which an open has examined the
+/// file system.
+#[track_caller]
+fn check_usage(volumes: &Volumes, usage: Usage, what: &str) {
+    let until = std::time::Instant::now() + Duration::from_secs(60);
+    let is_early = || {
+        volumes.is_counted_by_kernel(ID) == Ok(true)
+            && volumes.usage(ID) != Ok(usage)
+            && std::time::Instant::now() < until
+    };
+    while is_early() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(volumes.usage(ID), Ok(usage), "{what}");
+}
+
 fn holds_the_file(volumes: &Volumes) {
     let file = volumes.open(ID).unwrap().root().lookup(name("file"), Blocking::Allowed).unwrap().node;
     assert_eq!(file.read_vec(0, 20, Blocking::Allowed), Ok(b"contents".to_vec()));
-    assert_eq!(volumes.usage(ID).unwrap().files, 2);
+    let bytes = volumes.usage(ID).unwrap().bytes;
+    check_usage(volumes, Usage { bytes, files: 2 }, "the file");
 }
 
 #[test]
@@ -176,7 +193,7 @@ fn make_can_be_repeated_after_crash() {
             assert_eq!((attrs.mode, attrs.uid), (0o750, root().uid), "{step:?}");
             let stat = volume.stat().unwrap();
             assert_eq!((stat.bytes_total, stat.files_total), (CAPACITY.bytes, CAPACITY.files), "{step:?}");
-            assert_eq!(volumes.usage(ID), Ok(Usage { bytes: 0, files: 1 }), "{step:?}");
+            check_usage(&volumes, Usage { bytes: 0, files: 1 }, &format!("{step:?}"));
             assert_eq!(volumes.is_counted_by_kernel(ID), Ok(ground == Ground::XfsProjects), "{step:?}");
             drop(volume);
             volumes.remove(ID).unwrap();
@@ -523,7 +540,7 @@ fn volume_switches_between_kernel_and_own_count() {
         assert_eq!(volumes.is_counted_by_kernel(ID), Ok(options != "loop"));
         let overhead = if options == "loop" { round * FILE } else { 0 };
         let usage = Usage { bytes: 4096 * round + overhead, files: 1 + round };
-        assert_eq!(volumes.usage(ID), Ok(usage), "{options}");
+        check_usage(&volumes, usage, options);
         assert_eq!(volume.stat().unwrap().bytes_total, CAPACITY.bytes);
         let file = volume
             .root()
@@ -534,4 +551,143 @@ fn volume_switches_between_kernel_and_own_count() {
         file.write(0, &[1; 4096], KEEP_SET_ID).unwrap();
         file.sync(vfs::SyncScope::All).unwrap();
     }
+}
+
+/// A volume of the kernel's count with a file of 4 MiB, in snapshot 1.
+fn by_kernel(volumes: &Volumes) -> (Arc<dyn Backend>, NodeRef) {
+    volumes.make(ID, &root(), Capacity { bytes: 16 << 20, files: 100 }).unwrap();
+    assert_eq!(volumes.is_counted_by_kernel(ID), Ok(true));
+    let volume = volumes.open(ID).unwrap();
+    let file = volume.root().create_unchecked(name("file"), &new_inode(0o644)).unwrap().found.node;
+    file.write(0, &vec![1; 4 << 20], KEEP_SET_ID).unwrap();
+    file.sync(vfs::SyncScope::All).unwrap();
+    volume.snapshots().expect("XFS shares blocks").create(vfs::ViewId(1)).unwrap();
+    (volume, file)
+}
+
+/// Waits until live files and snapshots have about these bytes: the kernel's figures are a little late.
+#[track_caller]
+fn settles(volumes: &Volumes, live: u64, held: u64) {
+    const MIB: u64 = 1 << 20;
+    let until = std::time::Instant::now() + Duration::from_secs(60);
+    loop {
+        volumes.sweep(4);
+        let snapshots = volumes.snapshot_bytes(ID).unwrap().expect("the kernel counts them");
+        let files = volumes.usage(ID).unwrap().bytes - snapshots;
+        if (live..live + MIB).contains(&files) && (held..held + MIB / 4).contains(&snapshots) {
+            return;
+        }
+        assert!(std::time::Instant::now() < until, "{files} and {snapshots}, not {live} and {held}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The kernel counts files and snapshots, each by their blocks, through removal, restart, revert and deletion.
+#[test]
+fn kernel_counts_files_and_snapshots_apart() {
+    const MIB: u64 = 1 << 20;
+    let Some(tree) = Tree::new(Ground::XfsProjects) else { return };
+    let volumes = open(&tree.path);
+    let (volume, file) = by_kernel(&volumes);
+    settles(&volumes, 4 * MIB, 0);
+    for block in 0..256 {
+        file.write(block * 4096, &[2; 4096], KEEP_SET_ID).unwrap();
+    }
+    settles(&volumes, 4 * MIB, MIB);
+    assert_eq!(volumes.usage(ID).unwrap().files, 2, "records are no files of the volume");
+    // A file with a hole of 1 TiB.
+    let sparse = volume.root().create_unchecked(name("sparse"), &new_inode(0o644)).unwrap().found.node;
+    sparse.write(1 << 40, &[3; 4096], KEEP_SET_ID).unwrap();
+    volume.snapshots().unwrap().create(vfs::ViewId(2)).unwrap();
+    drop((file, sparse));
+    volume.root().remove_unchecked(name("file")).unwrap();
+    volume.root().remove_unchecked(name("sparse")).unwrap();
+    settles(&volumes, 0, 5 * MIB);
+    assert_eq!(volumes.usage(ID).unwrap().files, 1);
+    let own = volume.snapshots().unwrap().usage(vfs::ViewId(2)).unwrap().own_bytes;
+    assert!(own.is_some_and(|own| own < 6 * MIB), "{own:?} without holes");
+    // The end of a process without a close, and the next one.
+    drop((volume, volumes));
+    let volumes = open(&tree.path);
+    settles(&volumes, 0, 5 * MIB);
+    let volume = volumes.open(ID).unwrap();
+    settles(&volumes, 0, 5 * MIB);
+    assert_eq!(volume.stat().unwrap().bytes_total, 16 * MIB);
+    drop(volume);
+    assert_eq!(volumes.revert(ID, vfs::ViewId(1), &mut vfs::unpaced), Ok(true));
+    let volume = volumes.open(ID).unwrap();
+    let file = volume.root().lookup(name("file"), Blocking::Allowed).unwrap().node;
+    assert_eq!(file.read_vec(0, 4096, Blocking::Allowed), Ok(vec![1; 4096]));
+    // Each snapshot has its first MiB, of which one is also live.
+    settles(&volumes, 4 * MIB, 2 * MIB);
+    for view in [2, 1] {
+        volume.snapshots().unwrap().delete(vfs::ViewId(view), &mut vfs::unpaced).unwrap();
+    }
+    settles(&volumes, 4 * MIB, 0);
+    let until = std::time::Instant::now() + Duration::from_secs(60);
+    while volumes.snapshot_bytes(ID) != Ok(Some(0)) {
+        assert!(std::time::Instant::now() < until, "{:?} without snapshots", volumes.snapshot_bytes(ID));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// On a full volume that the kernel counts, changes of what snapshots have are refused, and removal works.
+#[test]
+fn full_volume_of_the_kernel_lets_files_be_removed() {
+    const MIB: u64 = 1 << 20;
+    let Some(tree) = Tree::new(Ground::XfsProjects) else { return };
+    let volumes = open(&tree.path);
+    let (volume, file) = by_kernel(&volumes);
+    let full = volume.root().create_unchecked(name("full"), &new_inode(0o644)).unwrap().found.node;
+    let mut at = 0;
+    while full.write(at, &[5; 4096], KEEP_SET_ID).is_ok() {
+        at += 4096;
+    }
+    let used = volumes.usage(ID).unwrap().bytes;
+    assert!((15 * MIB..=16 * MIB).contains(&used), "{used}");
+    let refused = (0..1024).find_map(|block| file.write(block * 4096, &[2; 4096], KEEP_SET_ID).err());
+    assert_eq!(refused, Some(FsError::NoSpace));
+    drop((file, full));
+    volume.root().remove_unchecked(name("file")).unwrap();
+    // The snapshot has it, so there is no more room for files than before.
+    let more = volume.root().create_unchecked(name("more"), &new_inode(0o644)).unwrap().found.node;
+    let grown =
+        (0..1024).take_while(|block| more.write(block * 4096, &[6; 4096], KEEP_SET_ID).is_ok()).count();
+    assert!(grown < 256, "{grown} blocks");
+    assert!(volumes.usage(ID).unwrap().bytes <= 16 * MIB + 64 * 1024, "{:?}", volumes.usage(ID));
+    volume.root().remove_unchecked(name("full")).unwrap();
+    drop(more);
+    settles(&volumes, grown as u64 * 4096, 4 * MIB);
+}
+
+/// A record stays in its project: what this process has begun to count, it goes on to count.
+#[test]
+fn records_of_before_project_quotas_are_counted_by_this_process() {
+    let Some(tree) = Tree::new(Ground::XfsProjects) else { return };
+    let remount = |options: &str| {
+        let image = tree.path.parent().unwrap().join("image");
+        assert!(Command::new("umount").arg(&tree.path).status().unwrap().success());
+        let mount = Command::new("mount").args(["-o", options]).arg(&image).arg(&tree.path).status();
+        assert!(mount.unwrap().success());
+    };
+    drop(fill(&open(&tree.path)));
+    remount("loop");
+    {
+        let volumes = open(&tree.path);
+        let volume = volumes.open(ID).unwrap();
+        assert!(volumes.wait_for_counts(WAIT_MAX));
+        volume.snapshots().unwrap().create(vfs::ViewId(1)).unwrap();
+        let file = volume.root().lookup(name("file"), Blocking::Allowed).unwrap().node;
+        file.write(0, b"C", KEEP_SET_ID).unwrap();
+    }
+    remount("loop,prjquota");
+    let volumes = open(&tree.path);
+    assert_eq!(volumes.is_counted_by_kernel(ID), Ok(false));
+    let volume = volumes.open(ID).unwrap();
+    assert!(volumes.wait_for_counts(WAIT_MAX));
+    let file = volume.root().lookup(name("file"), Blocking::Allowed).unwrap().node;
+    file.write(0, b"CONTENTS", KEEP_SET_ID).unwrap();
+    file.set_attrs(&SetAttrs { mode: Some(0o600), ..SetAttrs::default() }).unwrap();
+    assert_eq!(volumes.snapshot_bytes(ID), Ok(Some(4096 + INODE_BYTES)));
+    assert_eq!(volumes.recount_held(ID), Ok(4096 + INODE_BYTES));
 }

@@ -1,6 +1,5 @@
 //! Changes of volumes: a plan, then rows, then the storage if its limits or its root directory change.
 
-use super::space::storage_error;
 use super::volume::{check_addresses, check_root};
 use super::{Service, ServiceState, UNCHANGED, check_version, levels};
 use crate::endpoint::check_endpoints;
@@ -153,8 +152,7 @@ impl Service {
         before: Option<PoolAndVolume>,
     ) -> Result<ChangeResult<Volume>> {
         if let Err(error) = self.set_storage(&after) {
-            let error =
-                storage_error(&after.volume, format!("change the volume {}", after.volume.name))(error);
+            let error = Error::storage(format!("change the volume {}", after.volume.name))(error);
             if let Some(mut before) = before {
                 before.volume.version = after.volume.version + 1;
                 if before.pool.row == after.pool.row && before.pool.version != after.pool.version {

@@ -4,7 +4,7 @@ use super::{Service, levels};
 use crate::error::{Error, Result};
 use crate::name::VolumeName;
 use crate::volume::Volume;
-use vfs::{FsError, FsResult, Usage};
+use vfs::{FsResult, Usage};
 
 /// The space of a volume, as clients see it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -83,20 +83,5 @@ impl Service {
             return Ok(());
         }
         Err(Error::BelowUse { volume: before.name.to_string(), used: live, wanted })
-    }
-}
-
-/// The reason why the storage cannot create or change a volume.
-pub(super) fn storage_error(volume: &Volume, doing: String) -> impl FnOnce(FsError) -> Error {
-    let (name, percent) = (volume.name.clone(), volume.snap_reserve);
-    move |error| match error {
-        FsError::NotSupported if percent > 0 => Error::invalid(
-            format!(
-                "a reserve of {percent} % for snapshots of the volume {name}: the kernel counts its space, and does not tell \
-                 snapshots from files"
-            ),
-            "0 %, or a data directory on a file system that is mounted without prjquota",
-        ),
-        error => Error::storage(doing)(error),
     }
 }

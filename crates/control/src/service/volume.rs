@@ -1,7 +1,6 @@
 //! Creates, removes and lists volumes. The file `change` changes them.
 
 use super::snapshot::storage;
-use super::space::storage_error;
 use super::{OpenVolume, Page, Service, UNCHANGED, check_version, levels};
 use crate::endpoint::{ADDRESSES_MAX, check_endpoints};
 use crate::error::{Error, Result};
@@ -164,7 +163,7 @@ impl Service {
             self.dependencies.provisioner.make(volume.id, &volume.root, levels::capacity(pool, &volume));
         let opened = made.and_then(|()| self.open_storage(&volume, gate, Grace::default()));
         let opened = opened.and_then(|served| self.apply_reserve(&volume).map(|()| served));
-        let opened = opened.map_err(storage_error(&volume, format!("create the volume {}", volume.name)));
+        let opened = opened.map_err(Error::storage(format!("create the volume {}", volume.name)));
         let is_possible =
             |served: &Arc<vfs::Volume>| match volume.policy.is_some() || volume.backup_policy.is_some() {
                 true => storage(served, &volume.name).map(drop),

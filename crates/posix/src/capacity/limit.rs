@@ -1,23 +1,23 @@
 //! A volume's capacity, and charges of changes under way.
 
+use super::kernel::{InFlight, KernelSpace};
 use super::ledger::{Ledger, PendingChange};
 use super::owners::accounts::OwnerIds;
 use super::owners::{OwnerCharge, OwnerLedger, OwnerResize};
-use super::project::Project;
 use crate::error::refused;
 use rustix::fs::syncfs;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 use vfs::backend::charge::{INODE_BYTES, NAME_BYTES, blocks};
-use vfs::{Capacity, FsError, FsResult, FsStat, Usage, VolumeId};
+use vfs::{Capacity, FsResult, FsStat, Usage, VolumeId};
 
 /// The mechanism that enforces a volume's capacity.
 pub(crate) enum Space {
     /// This process counts.
     Counted(Ledger),
-    /// The kernel counts, by a project quota.
-    Project(Project),
+    /// The kernel counts, by project quotas.
+    Kernel(KernelSpace),
 }
 
 /// A queue of volumes whose files must be counted.
@@ -42,7 +42,7 @@ impl Limit {
     pub(crate) fn usage(&self) -> FsResult<Usage> {
         match &self.space {
             Space::Counted(ledger) => Ok(ledger.usage()),
-            Space::Project(project) => project.usage(),
+            Space::Kernel(kernel) => kernel.usage(),
         }
     }
 
@@ -50,8 +50,40 @@ impl Limit {
     pub(crate) fn ledger(&self) -> Option<&Ledger> {
         match &self.space {
             Space::Counted(ledger) => Some(ledger),
-            Space::Project(_) => None,
+            Space::Kernel(_) => None,
         }
+    }
+
+    /// `None` if this process counts.
+    pub(crate) fn kernel(&self) -> Option<&KernelSpace> {
+        match &self.space {
+            Space::Counted(_) => None,
+            Space::Kernel(kernel) => Some(kernel),
+        }
+    }
+
+    /// Bytes that only snapshots need, a part of the usage.
+    pub(crate) fn held(&self) -> FsResult<u64> {
+        match &self.space {
+            Space::Counted(ledger) => Ok(ledger.held()),
+            Space::Kernel(kernel) => kernel.held(),
+        }
+    }
+
+    /// Charges bytes that only snapshots need. With `exceeds`, even past the capacity: the change releases as much.
+    pub(crate) fn hold(&self, bytes: u64, exceeds: bool) -> FsResult<SnapshotCharge<'_>> {
+        match &self.space {
+            Space::Counted(ledger) => {
+                let _pending = ledger.begin()?;
+                ledger.hold(bytes, exceeds).map(|()| SnapshotCharge::Ledger(ledger))
+            }
+            Space::Kernel(kernel) => kernel.hold(bytes, exceeds).map(SnapshotCharge::Kernel),
+        }
+    }
+
+    /// Gives files what snapshots do not need any more.
+    pub(crate) fn settle(&self) -> FsResult<()> {
+        self.kernel().map_or(Ok(()), KernelSpace::settle)
     }
 
     #[inline]
@@ -71,7 +103,7 @@ impl Limit {
     pub(crate) fn root(&self) -> &OwnedFd {
         match &self.space {
             Space::Counted(ledger) => ledger.root(),
-            Space::Project(project) => project.dir(),
+            Space::Kernel(kernel) => kernel.root(),
         }
     }
 
@@ -93,16 +125,13 @@ impl Limit {
         self.owners.retry() || retries
     }
 
-    /// Changes the reserve for snapshots; [`FsError::NotSupported`] if the kernel counts, which does not tell them from
-    /// files.
     pub(crate) fn set_reserve(&self, bytes: u64) -> FsResult<()> {
         match &self.space {
             Space::Counted(ledger) => {
                 ledger.set_reserve(bytes);
                 Ok(())
             }
-            Space::Project(_) if bytes == 0 => Ok(()),
-            Space::Project(_) => Err(FsError::NotSupported),
+            Space::Kernel(kernel) => kernel.set_reserve(bytes),
         }
     }
 
@@ -112,7 +141,10 @@ impl Limit {
     }
 
     pub(crate) fn set_removed(&self) {
-        self.ledger().into_iter().for_each(Ledger::set_removed);
+        match &self.space {
+            Space::Counted(ledger) => ledger.set_removed(),
+            Space::Kernel(kernel) => kernel.set_removed(),
+        }
         self.owners.set_removed();
     }
 
@@ -128,17 +160,24 @@ impl Limit {
         self.owners.seal(|| syncfs(self.root()).map_err(refused));
     }
 
-    fn capacity(&self) -> FsResult<Capacity> {
+    fn capacity(&self) -> Capacity {
         match &self.space {
-            Space::Counted(ledger) => Ok(ledger.capacity()),
-            Space::Project(project) => project.capacity(),
+            Space::Counted(ledger) => ledger.capacity(),
+            Space::Kernel(kernel) => kernel.capacity(),
+        }
+    }
+
+    fn unused_reserve(&self) -> FsResult<u64> {
+        match &self.space {
+            Space::Counted(ledger) => Ok(ledger.unused_reserve()),
+            Space::Kernel(kernel) => kernel.unused_reserve(),
         }
     }
 
     /// State of the volume. Available space is without the reserve for snapshots, and at most that of `below`, the file system.
     pub(crate) fn stat(&self, below: &FsStat) -> FsResult<FsStat> {
-        let own = self.capacity()?.stat(self.usage()?);
-        let reserved = self.ledger().map_or(0, Ledger::unused_reserve);
+        let own = self.capacity().stat(self.usage()?);
+        let reserved = self.unused_reserve()?;
         // Some file systems have no fixed number of files.
         let files_below = if below.files_total == 0 { u64::MAX } else { below.files_available };
         Ok(FsStat {
@@ -154,6 +193,22 @@ impl Drop for Limit {
     fn drop(&mut self) {
         self.close(Instant::now());
         self.seal();
+    }
+}
+
+/// The charge of what a change preserves for snapshots.
+pub(crate) enum SnapshotCharge<'l> {
+    Ledger(&'l Ledger),
+    Kernel(InFlight<'l>),
+}
+
+impl SnapshotCharge<'_> {
+    /// Refunds bytes that were not used.
+    pub(crate) fn refund(&self, bytes: u64) {
+        match self {
+            Self::Ledger(ledger) => ledger.release_held(bytes),
+            Self::Kernel(in_flight) => in_flight.refund(bytes),
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The space that volumes use, and its limit.
 
 pub(crate) mod dir_lock;
+pub(crate) mod kernel;
 pub(crate) mod ledger;
 pub(crate) mod limit;
 pub(crate) mod owners;

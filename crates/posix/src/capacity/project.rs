@@ -1,7 +1,8 @@
 //! Project quotas of XFS: the kernel enforces the capacity.
 //!
-//! Each volume is a project: its root carries the project's number, and everything created below inherits it. ext4 has
-//! the same calls, but its limits do not bind a process with CAP_SYS_RESOURCE, which a service run by root has.
+//! The files of a volume are a project: its root carries the project's number, and everything created below inherits it.
+//! The records of its undo store are another one. ext4 has the same calls, but its limits do not bind a process with
+//! CAP_SYS_RESOURCE, which a service run by root has.
 
 use crate::error::refused;
 use crate::sys::{self, DirProject, Quota};
@@ -9,11 +10,14 @@ use rustix::fs::{Mode, OFlags, fstatfs, fsync, openat};
 use rustix::io::Errno;
 use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use vfs::sync::Mutex;
 use vfs::{Capacity, FsResult, Usage};
 
 /// Unit of the kernel's space limits.
 const SECTOR_BYTES: u64 = 512;
 const XFS: u64 = 0x5846_5342;
+/// Locked while a number is chosen and assigned.
+static CHOICE: Mutex<()> = Mutex::new(());
 
 pub(crate) struct Project {
     dir: OwnedFd,
@@ -47,9 +51,10 @@ impl Project {
         Self::of(openat(dir, name, flags, Mode::empty()).ok()?)
     }
 
-    /// Makes `dir`, which must be empty, the root of a project without files. Projects of volumes contain at least the
-    /// root, also during deletion. The search begins at a number derived from `seed`.
+    /// Makes `dir`, which must be empty, the root of a project without files. A project contains at least its root, also
+    /// during deletion. The search begins at a number derived from `seed`.
     pub(crate) fn assign(dir: BorrowedFd<'_>, seed: u64) -> FsResult<()> {
+        let _locked = CHOICE.lock();
         let [.., a, b, c, d] = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32).to_be_bytes();
         let mut number = u32::from_be_bytes([a, b, c, d]);
         loop {
@@ -68,10 +73,6 @@ impl Project {
         fsync(dir).map_err(refused)
     }
 
-    pub(crate) fn dir(&self) -> &OwnedFd {
-        &self.dir
-    }
-
     /// Usage by the kernel's count. It includes preallocated blocks and lags a little after a removal.
     pub(crate) fn usage(&self) -> FsResult<Usage> {
         let Quota { sectors, files, .. } = self.quota()?;
@@ -88,6 +89,12 @@ impl Project {
         let sectors = (capacity.bytes / SECTOR_BYTES).max(1);
         sys::set_project_limits(self.dir.as_fd(), self.number, sectors, capacity.files.max(1))
             .map_err(refused)
+    }
+
+    /// Frees blocks that the kernel keeps ready for growing files.
+    pub(crate) fn free_preallocated(&self) {
+        // Otherwise it frees them some minutes later.
+        let _freed = sys::free_preallocated(self.dir.as_fd(), self.number);
     }
 
     /// Removes the limits, so that another volume may use the number.

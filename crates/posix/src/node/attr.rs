@@ -1,7 +1,7 @@
 //! Converts attributes between the kernel and the model.
 
 use super::counter::VersionedStat;
-use crate::sys::{self, proc_path};
+use crate::sys::{self, STAT_BLOCK_BYTES, proc_path};
 use rustix::fs::{
     AtFlags, CWD, Gid, Mode, RawMode, Stat, Timespec, Timestamps, Uid, chmodat, chownat, fchmod, major,
     minor, utimensat,
@@ -10,9 +10,6 @@ use rustix::io::Errno;
 use std::os::fd::BorrowedFd;
 use vfs::model::attrs::MODE_BITS;
 use vfs::{Attrs, Device, FileType, FsError, FsResult, Time};
-
-/// Unit of `st_blocks`.
-const BLOCK_BYTES: u64 = 512;
 
 #[inline]
 pub(crate) fn attrs(stat: &VersionedStat) -> FsResult<Attrs> {
@@ -31,7 +28,7 @@ pub(crate) fn attrs(stat: &VersionedStat) -> FsResult<Attrs> {
         uid: stat.st_uid,
         gid: stat.st_gid,
         size: u64::try_from(stat.st_size).unwrap_or(0),
-        used: u64::try_from(stat.st_blocks).unwrap_or(0) * BLOCK_BYTES,
+        used: u64::try_from(stat.st_blocks).unwrap_or(0) * STAT_BLOCK_BYTES,
         device,
         file_id: stat.st_ino,
         accessed: time(stat.st_atime, stat.st_atime_nsec),

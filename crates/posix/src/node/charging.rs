@@ -5,7 +5,7 @@ use super::preserve::Preserving;
 use super::xattrs::xattrs_charged;
 use super::{ChangeGuard, Node, RELEASED, Rights};
 use crate::capacity::ledger::{Ledger, PendingChange};
-use crate::capacity::limit::{Limit, NewEntryCharge, ResizeCharge, SpaceReservation};
+use crate::capacity::limit::{Limit, NewEntryCharge, ResizeCharge, SnapshotCharge, SpaceReservation};
 use crate::capacity::owners::accounts::OwnerIds;
 use crate::capacity::owners::{OwnerLedger, PendingOwnerChange};
 use crate::error::refused;
@@ -214,6 +214,14 @@ impl Node {
         }
     }
 
+    /// Takes the blocks of a removed file for the snapshots that keep it, where the kernel counts: its files must not get
+    /// them again.
+    fn hold_retained(&self) -> Option<SnapshotCharge<'_>> {
+        let limit = self.mount.limit.as_deref().filter(|limit| limit.kernel().is_some())?;
+        // It cannot be refused past the capacity.
+        limit.hold(self.attrs_now().ok()?.used, true).ok()
+    }
+
     /// Locks a directory's extended attributes against its removal.
     pub(crate) fn lock_xattrs(&self) -> Option<MutexGuard<'_, ()>> {
         self.dir.as_ref().map(|dir| dir.xattrs.lock())
@@ -393,6 +401,7 @@ impl PendingUnlink<'_> {
     pub(crate) fn finish(mut self) {
         let retaining = self.retaining.take();
         if let Some((undo, node)) = &retaining {
+            let _held = node.hold_retained();
             node.retained.store(true, Ordering::Release);
             if let Err(error) = undo.finish_retain(&node.key) {
                 // The next start finishes it.

@@ -1,7 +1,7 @@
 //! Preserves what a change replaces, for the latest snapshot.
 
 use super::{ChangeGuard, Node, Rights};
-use crate::capacity::ledger::Ledger;
+use crate::capacity::limit::{Limit, SnapshotCharge};
 use crate::error::refused;
 use crate::undo::{Label, NameRecord, NamedObject, PreservedBlocks, Record, RecordMeta, Undo};
 use rustix::fs::{AtFlags, readlinkat, statat};
@@ -28,8 +28,25 @@ pub(crate) enum Space {
 pub(crate) struct Preserving<'m> {
     undo: &'m Undo,
     label: Label,
-    ledger: Option<&'m Ledger>,
+    limit: Option<&'m Limit>,
     space: Space,
+}
+
+/// The charge of something to preserve.
+struct Charge<'l> {
+    bytes: u64,
+    /// `None` if the tree has no limit.
+    held: Option<SnapshotCharge<'l>>,
+}
+
+impl Charge<'_> {
+    fn refund(&self) {
+        self.refund_part(self.bytes);
+    }
+
+    fn refund_part(&self, bytes: u64) {
+        self.held.iter().for_each(|held| held.refund(bytes));
+    }
 }
 
 impl Node {
@@ -38,7 +55,7 @@ impl Node {
     pub(crate) fn preserving(&self, space: Space) -> Option<Preserving<'_>> {
         let undo = self.mount.undo()?;
         let label = undo.label()?;
-        Some(Preserving { undo, label, ledger: self.mount.ledger(), space })
+        Some(Preserving { undo, label, limit: self.mount.limit.as_deref(), space })
     }
 }
 
@@ -59,7 +76,7 @@ impl Preserving<'_> {
             Ok(RecordMeta { attrs: *before, rest: node.rest_of_record(before)? })
         });
         if !matches!(made, Ok((_, true))) {
-            self.refund(charged);
+            charged.refund();
         }
         let (_, is_new) = made?;
         node.recorded.store(self.label.view.0, Ordering::Release);
@@ -108,7 +125,7 @@ impl Preserving<'_> {
         let file = node.open(Rights::Read)?.as_fd();
         let record = self.opened(node, &mut record)?;
         if let Err(error) = self.undo.preserve_blocks(record, file, before.size, &missing) {
-            return Err(self.failed(node, guard, charged, error));
+            return Err(Self::failed(node, guard, &charged, error));
         }
         let preserved: &mut PreservedBlocks = guard.preserved_mut();
         missing.into_iter().for_each(|range| preserved.add(range));
@@ -138,32 +155,29 @@ impl Preserving<'_> {
             if has_holes {
                 self.undo.add_whole(&node.key, self.label.view, wanted.clone())?;
             }
-            self.settle(charged, kept * unit)
+            self.settle(&charged, kept * unit)
         });
         if let Err(error) = preserved {
-            return Err(self.failed(node, guard, charged, error));
+            return Err(Self::failed(node, guard, &charged, error));
         }
         guard.preserved_mut().add_many(wanted);
         Ok(())
     }
 
     /// Some blocks may be there: they are counted when the record is read again.
-    fn failed(&self, node: &Node, guard: &mut ChangeGuard<'_>, charged: u64, error: FsError) -> FsError {
+    fn failed(node: &Node, guard: &mut ChangeGuard<'_>, charged: &Charge<'_>, error: FsError) -> FsError {
         *guard.preserved_mut() = PreservedBlocks::default();
-        self.refund(charged);
+        charged.refund();
         node.mount.mark_count_doubtful();
         error
     }
 
     /// Corrects a charge to what was used: the file system may have written holes meanwhile, or found some.
-    fn settle(&self, charged: u64, used: u64) -> FsResult<()> {
-        match self.ledger {
-            Some(ledger) if used > charged => {
-                let _pending = ledger.begin()?;
-                ledger.hold(used - charged, true)
-            }
+    fn settle(&self, charged: &Charge<'_>, used: u64) -> FsResult<()> {
+        match self.limit {
+            Some(limit) if used > charged.bytes => limit.hold(used - charged.bytes, true).map(drop),
             _ => {
-                self.refund(charged.saturating_sub(used));
+                charged.refund_part(charged.bytes.saturating_sub(used));
                 Ok(())
             }
         }
@@ -185,7 +199,7 @@ impl Preserving<'_> {
         let charged = self.charge(NAME_BYTES)?;
         let is_new = self.undo.record_name(&dir.key, self.label.view, name, object);
         if !matches!(is_new, Ok(true)) {
-            self.refund(charged);
+            charged.refund();
         }
         is_new.map(drop)
     }
@@ -222,18 +236,10 @@ impl Preserving<'_> {
         Ok(true)
     }
 
-    fn charge(&self, bytes: u64) -> FsResult<u64> {
-        if let Some(ledger) = self.ledger {
-            let _pending = ledger.begin()?;
-            ledger.hold(bytes, self.space == Space::Exceeded)?;
-        }
-        Ok(bytes)
-    }
-
-    fn refund(&self, bytes: u64) {
-        if let Some(ledger) = self.ledger {
-            ledger.release_held(bytes);
-        }
+    fn charge(&self, bytes: u64) -> FsResult<Charge<'_>> {
+        let exceeds = self.space == Space::Exceeded;
+        let held = self.limit.map(|limit| limit.hold(bytes, exceeds)).transpose()?;
+        Ok(Charge { bytes, held })
     }
 }
 

@@ -160,6 +160,7 @@ fn sweep(mount: &Mount, undo: &Undo, pace: &mut Pace<'_>) -> FsResult<bool> {
     // A change under way may still preserve something for a snapshot that was deleted just now.
     wait_for_changes(mount);
     let is_done = undo.sweep(mount.ledger(), pace)?;
+    mount.limit.as_ref().map_or(Ok(()), |limit| limit.settle())?;
     if is_done {
         let _ends_anyway = pace(Progress { done: 1, total: Some(1) });
     }

@@ -26,6 +26,7 @@ pub(crate) use state::Label;
 pub(crate) use sweep::count;
 pub(crate) use whole::BlockSet;
 
+use crate::capacity::project::{self, Project};
 use crate::error::refused;
 use rustix::fs::{AtFlags, Mode, OFlags, RawDir, fsync, mkdirat, openat, unlinkat};
 use rustix::io::Errno;
@@ -39,7 +40,7 @@ use vfs::sync::Mutex;
 use vfs::volume::streams::key_of;
 use vfs::{FileKey, FsError, FsResult, Time, ViewId};
 
-const RECORDS: &str = "records";
+pub(crate) const RECORDS: &str = "records";
 /// The end of the name of a file that says what a record has with its holes.
 const WHOLE: &str = ".whole";
 /// Removed files on their way into their records.
@@ -68,6 +69,10 @@ pub(crate) struct Undo {
     records: OwnedFd,
     pending: OwnedFd,
     method: Method,
+    /// The project of the records, where the kernel counts them or did.
+    project: Option<u32>,
+    /// The kernel counts them, by their blocks.
+    counts_blocks: bool,
     /// A block of zeros to share, in place of holes.
     zeros: Option<OwnedFd>,
     /// Size of the blocks that are preserved.
@@ -87,13 +92,15 @@ pub(crate) struct UndoPlace {
     pub(crate) name: String,
     pub(crate) method: Method,
     pub(crate) unit: u64,
+    /// The kernel counts the volume: its records become a project, with a number derived from this.
+    pub(crate) project_seed: Option<u64>,
 }
 
 impl UndoPlace {
     /// Opens the store, if there is one.
     pub(crate) fn find(&self) -> FsResult<Option<Undo>> {
         match open_dir(self.stores.as_fd(), &self.name) {
-            Ok(dir) => Undo::open(dir, self.method, self.unit).map(Some),
+            Ok(dir) => self.open(dir).map(Some),
             Err(Errno::NOENT) => Ok(None),
             Err(errno) => Err(refused(errno)),
         }
@@ -102,7 +109,18 @@ impl UndoPlace {
     pub(crate) fn make(&self) -> FsResult<Undo> {
         let dir = make_dir(self.stores.as_fd(), &self.name).map_err(refused)?;
         fsync(&self.stores).map_err(refused)?;
-        Undo::open(dir, self.method, self.unit)
+        self.open(dir)
+    }
+
+    fn open(&self, dir: OwnedFd) -> FsResult<Undo> {
+        if let Some(seed) = self.project_seed {
+            let records = make_dir(dir.as_fd(), RECORDS).map_err(refused)?;
+            if project::number_at(records.as_fd()).is_none() {
+                Project::assign(records.as_fd(), seed)?;
+            }
+        }
+        let undo = Undo::open(dir, self.method, self.unit)?;
+        Ok(Undo { counts_blocks: self.project_seed.is_some(), ..undo })
     }
 }
 
@@ -118,6 +136,8 @@ impl Undo {
         };
         let label = state.latest().map_or(0, |latest| latest.view.0);
         let undo = Self {
+            project: project::number_at(records.as_fd()),
+            counts_blocks: false,
             dir,
             records,
             pending,

@@ -5,8 +5,9 @@
 //! that have it.
 
 use super::{PENDING, Undo, key_of, open_dir, path_of, remove};
+use crate::capacity::project;
 use crate::error::refused;
-use crate::sys::{open_existing, proc_path};
+use crate::sys::{open_existing, proc_path, set_file_project};
 use rustix::fs::{
     AtFlags, CWD, IFlags, Mode, OFlags, RawDir, RenameFlags, ioctl_getflags, ioctl_setflags, linkat, openat,
     renameat, renameat_with, statat,
@@ -41,6 +42,10 @@ impl Undo {
         let file = openat(&self.pending, &*name, flags, Mode::empty()).map_err(refused)?;
         let now = ioctl_getflags(&file).map_err(refused)?;
         ioctl_setflags(&file, now | IFlags::NODUMP).map_err(refused)?;
+        if let Some(number) = self.project {
+            // From the files of the volume. Only a file of the same project may move to a directory of it.
+            set_file_project(file.as_fd(), number).map_err(refused)?;
+        }
         self.in_key_dir(key, |dir| renameat(&self.pending, &*name, dir, FILE))
     }
 
@@ -64,6 +69,12 @@ impl Undo {
     pub(crate) fn take_back(&self, key: &FileKey, dir: BorrowedFd<'_>, name: &[u8]) -> FsResult<()> {
         let Some(file) = self.open_retained(key)? else { return Err(FsError::Io) };
         let from = format!("{}/{FILE}", path_of(key));
+        if self.project.is_some() {
+            // The descriptor may be one without rights.
+            let dir = open_dir(dir, ".").map_err(refused)?;
+            let number = project::number_at(dir.as_fd()).unwrap_or(0);
+            set_file_project(file.as_fd(), number).map_err(refused)?;
+        }
         renameat_with(&self.records, from, dir, name, RenameFlags::NOREPLACE).map_err(refused)?;
         // Without its place among the records, the mark has no meaning any more.
         let now = ioctl_getflags(&file).map_err(refused)?;

@@ -8,7 +8,8 @@ use super::{
 };
 use crate::capacity::ledger::Ledger;
 use crate::error::refused;
-use rustix::fs::{AtFlags, RawDir, fstat, linkat, renameat, statat, unlinkat};
+use crate::sys::STAT_BLOCK_BYTES;
+use rustix::fs::{AtFlags, RawDir, Stat, fstat, linkat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 use std::mem::MaybeUninit;
 use std::ops::ControlFlow;
@@ -83,6 +84,8 @@ impl Undo {
                     return Ok(false);
                 }
             }
+            // It has blocks while it has names. A change may be making a record there right now.
+            remove_empty(&self.records, shard)?;
         }
         let mut state = self.state.lock();
         state.forget(self.dir.as_fd(), &swept)?;
@@ -133,10 +136,7 @@ impl Undo {
                 remove(dir.as_fd(), left, AtFlags::empty())?;
             }
             // A change may be making a record there right now.
-            match unlinkat(shard, key, AtFlags::REMOVEDIR) {
-                Ok(()) | Err(Errno::NOENT | Errno::NOTEMPTY | Errno::EXIST) => {}
-                Err(errno) => return Err(refused(errno)),
-            }
+            remove_empty(shard, key)?;
         }
         Ok(true)
     }
@@ -145,7 +145,7 @@ impl Undo {
     pub(crate) fn keys_since(&self, view: ViewId) -> FsResult<Vec<FileKey>> {
         let mut keys = Vec::new();
         for shard in names(&self.records)? {
-            let shard = open_dir(self.records.as_fd(), &shard).map_err(refused)?;
+            let Some(shard) = open_present(self.records.as_fd(), &shard)? else { continue };
             for name in names(&shard)? {
                 let labels = labels_in(&open_dir(shard.as_fd(), &name).map_err(refused)?)?;
                 if labels.iter().any(|label| *label >= view) {
@@ -171,7 +171,7 @@ impl Undo {
         }
         let mut bytes = 0;
         for shard in names(&self.records)? {
-            let dir = open_dir(self.records.as_fd(), &shard).map_err(refused)?;
+            let Some(dir) = open_present(self.records.as_fd(), &shard)? else { continue };
             for key in names(&dir)? {
                 bytes += self.settled(&shard, || self.freed_of_key(&dir, &key, view, &plan))?;
             }
@@ -180,21 +180,22 @@ impl Undo {
     }
 
     fn freed_of_key(&self, shard: &OwnedFd, key: &str, view: ViewId, plan: &Plan) -> FsResult<u64> {
-        let dir = match open_dir(shard.as_fd(), key) {
-            Ok(dir) => dir,
-            Err(Errno::NOENT) => return Ok(0),
-            Err(errno) => return Err(refused(errno)),
-        };
+        let Some(dir) = open_present(shard.as_fd(), key)? else { return Ok(0) };
         let labels = labels_in(&dir)?;
         let earlier = labels.iter().copied().filter(|label| *label < view).max();
         if !labels.contains(&view) || plan.heir(view, earlier).is_some() {
             return Ok(0);
         }
         let Some(earlier) = earlier else {
-            let retained = if labels.len() == 1 { retained_bytes(&dir)? } else { 0 };
+            let retained = if labels.len() == 1 { self.retained_space(&dir)? } else { 0 };
             return Ok(record_bytes(&dir, view, self.unit)? + retained);
         };
         self.common_bytes(&dir, view, earlier)
+    }
+
+    /// The bytes of a removed file that snapshots keep, as they are counted; 0 without one.
+    fn retained_space(&self, dir: &OwnedFd) -> FsResult<u64> {
+        if self.counts_blocks { retained_blocks(dir) } else { retained_bytes(dir) }
     }
 
     /// The charge of what two records both have, and of one of them.
@@ -315,9 +316,18 @@ fn record_bytes(dir: &OwnedFd, label: ViewId, unit: u64) -> FsResult<u64> {
 
 /// The charge of a removed file that snapshots keep; 0 without one.
 fn retained_bytes(dir: &OwnedFd) -> FsResult<u64> {
+    Ok(retained_stat(dir)?.map_or(0, |stat| blocks(stat.st_size.cast_unsigned())))
+}
+
+/// The bytes of the blocks of a removed file that snapshots keep; 0 without one.
+fn retained_blocks(dir: &OwnedFd) -> FsResult<u64> {
+    Ok(retained_stat(dir)?.map_or(0, |stat| stat.st_blocks.cast_unsigned().saturating_mul(STAT_BLOCK_BYTES)))
+}
+
+fn retained_stat(dir: &OwnedFd) -> FsResult<Option<Stat>> {
     match statat(dir, super::retained::FILE, AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(stat) => Ok(blocks(stat.st_size.cast_unsigned())),
-        Err(Errno::NOENT) => Ok(0),
+        Ok(stat) => Ok(Some(stat)),
+        Err(Errno::NOENT) => Ok(None),
         Err(errno) => Err(refused(errno)),
     }
 }
@@ -332,13 +342,9 @@ pub(crate) fn count(stores: BorrowedFd<'_>, name: &str) -> FsResult<u64> {
     let unit = super::unit_of(records.as_fd())?;
     let mut bytes = 0;
     for shard in names(&records)? {
-        let shard = open_dir(records.as_fd(), &shard).map_err(refused)?;
+        let Some(shard) = open_present(records.as_fd(), &shard)? else { continue };
         for key in names(&shard)? {
-            let dir = match open_dir(shard.as_fd(), &key) {
-                Ok(dir) => dir,
-                Err(Errno::NOENT) => continue,
-                Err(errno) => return Err(refused(errno)),
-            };
+            let Some(dir) = open_present(shard.as_fd(), &key)? else { continue };
             for label in labels_in(&dir)? {
                 bytes += record_bytes(&dir, label, unit)?;
             }
@@ -346,6 +352,23 @@ pub(crate) fn count(stores: BorrowedFd<'_>, name: &str) -> FsResult<u64> {
         }
     }
     Ok(bytes)
+}
+
+/// Opens a directory; `None` if it is not there any more.
+fn open_present(dir: BorrowedFd<'_>, name: &str) -> FsResult<Option<OwnedFd>> {
+    match open_dir(dir, name) {
+        Ok(opened) => Ok(Some(opened)),
+        Err(Errno::NOENT) => Ok(None),
+        Err(errno) => Err(refused(errno)),
+    }
+}
+
+/// Removes a directory, unless it has entries.
+fn remove_empty(dir: &OwnedFd, name: &str) -> FsResult<()> {
+    match unlinkat(dir, name, AtFlags::REMOVEDIR) {
+        Ok(()) | Err(Errno::NOENT | Errno::NOTEMPTY | Errno::EXIST) => Ok(()),
+        Err(errno) => Err(refused(errno)),
+    }
 }
 
 /// Gives a record and its names to an earlier snapshot.

@@ -11,6 +11,7 @@
 //! is repaired when the volume is created, opened or removed again. docs/formats/data-directory.md draws the tree.
 
 pub(crate) mod host_snapshots;
+mod projects;
 mod quotas;
 mod recount;
 mod reserve;
@@ -22,6 +23,7 @@ pub(crate) mod tree;
 mod undo_stores;
 
 use crate::capacity::dir_lock::DirLock;
+use crate::capacity::kernel::{KernelCounts, KernelSpace};
 use crate::capacity::ledger::Ledger;
 use crate::capacity::limit::{Limit, Space};
 use crate::capacity::owners::OwnerLedger;
@@ -73,8 +75,6 @@ pub struct Volumes {
     quotas: Arc<OwnedFd>,
     options: Options,
     slots: Mutex<HashMap<VolumeId, Arc<Mutex<Slot>>>>,
-    /// Locked while a project number is chosen and assigned.
-    project_choice: Mutex<()>,
     ticks: AtomicU32,
     counter: Recounter,
     reserve: Arc<Reserve>,
@@ -130,7 +130,6 @@ impl Volumes {
             dir_lock: Arc::new(dir_lock),
             options,
             slots: Mutex::default(),
-            project_choice: Mutex::default(),
             ticks: AtomicU32::new(0),
             counter,
             reserve: Arc::clone(&reserve),
@@ -192,6 +191,9 @@ impl Volumes {
             if let Some(store) = store {
                 store.sweep(idle_ticks);
             }
+            if let Some(Err(error)) = limit.as_ref().map(|limit| limit.settle()) {
+                tracing::error!(volume = name(id), %error, "cannot set what the files of a volume may take");
+            }
             if checkpoint && let Some(limit) = limit {
                 limit.checkpoint();
                 if limit.retry() {
@@ -224,7 +226,7 @@ impl Volumes {
 
     /// Whether the kernel enforces the volume's capacity by a project quota; otherwise this process counts.
     pub fn is_counted_by_kernel(&self, id: VolumeId) -> FsResult<bool> {
-        Ok(Project::of(self.dir(id)?).is_some())
+        Ok(self.projects(id, self.dir(id)?)?.is_some())
     }
 
     /// Counts all files in the directory of a volume, to compare with the running count.
@@ -283,12 +285,16 @@ impl Volumes {
         // Waits for a close of the volume under way.
         let usage_file = UsageFile::open(self.usage.as_fd(), &name(id))?;
         let saved = usage_file.read()?;
-        if let Some(project) = Project::of(reopen(&dir).map_err(refused)?) {
+        if let Some(projects) = self.projects(id, reopen(&dir).map_err(refused)?)? {
             // The saved count will be outdated when this process counts again.
             if let Some(entry) = saved.filter(|entry| entry.is_clean) {
                 usage_file.write(&UsageRecord { is_clean: false, ..entry })?;
             }
-            return Ok(Space::Project(project));
+            let capacity = saved.map_or_else(|| projects.live.capacity(), |entry| Ok(entry.capacity))?;
+            return Ok(Space::Kernel(KernelSpace::new(Box::new(projects), dir, capacity)?));
+        }
+        if let Some(project) = Project::of(reopen(&dir).map_err(refused)?) {
+            project.release();
         }
         let entry = match saved {
             Some(entry) if entry.is_clean => entry,
@@ -308,16 +314,18 @@ impl Volumes {
         if let Some(ledger) = open.as_deref().and_then(Limit::ledger) {
             return if ledger.capacity() == capacity { Ok(()) } else { ledger.set_capacity(capacity) };
         }
-        let project = Project::of(self.dir(id)?);
-        if let Some(project) = &project {
-            project.set_capacity(capacity)?;
+        let projects = self.projects(id, self.dir(id)?)?;
+        match (open.as_deref().and_then(Limit::kernel), &projects) {
+            (Some(kernel), _) => kernel.set_capacity(capacity)?,
+            (None, Some(projects)) => projects.limit(capacity)?,
+            (None, None) => {}
         }
         let usage_file = UsageFile::open(self.usage.as_fd(), &name(id))?;
         let saved = usage_file.read()?;
         let root_alone = Usage { bytes: 0, files: 1 };
         let first = UsageRecord { is_clean: is_new, capacity, usage: root_alone, held: 0 };
         let entry = saved.map_or(first, |saved| UsageRecord { capacity, ..saved });
-        let entry = UsageRecord { is_clean: entry.is_clean && project.is_none(), ..entry };
+        let entry = UsageRecord { is_clean: entry.is_clean && projects.is_none(), ..entry };
         if saved != Some(entry) {
             usage_file.write(&entry)?;
             fsync(&self.usage).map_err(refused)?;
@@ -340,7 +348,6 @@ impl Volumes {
         if !project::is_possible(dir.as_fd()) || project::number_at(dir.as_fd()).is_some() {
             return Ok(());
         }
-        let _locked = self.project_choice.lock();
         if !entries(dir)?.is_empty() {
             // Existing files belong to no project and would not be counted, so this process counts.
             return Ok(());
@@ -432,8 +439,9 @@ impl Provisioner for Volumes {
         if let Some(limit) = self.slot(id).try_lock().and_then(|slot| slot.limit.upgrade()) {
             return limit.usage();
         }
-        if let Some(project) = Project::of(dir) {
-            return project.usage();
+        if let Some(projects) = self.projects(id, dir)? {
+            let usage = projects.live()?;
+            return Ok(Usage { bytes: usage.bytes.saturating_add(projects.held()?), ..usage });
         }
         Ok(UsageFile::peek(self.usage.as_fd(), &name(id))?.map(|entry| entry.usage).unwrap_or_default())
     }
@@ -508,7 +516,7 @@ impl Provisioner for Volumes {
         if self.is_subvolume(id)? {
             return self.bytes_of_snapshots(id);
         }
-        self.held_bytes(id)
+        self.held_bytes(id).map(Some)
     }
 
     fn list(&self) -> FsResult<Vec<VolumeId>> {

@@ -3,7 +3,7 @@
 use super::store::Store;
 use super::tree::make_private;
 use super::{SNAPSHOTS, Volumes, name};
-use crate::capacity::ledger::Ledger;
+use crate::capacity::kernel::KernelCounts;
 use crate::capacity::usage_file::UsageFile;
 use crate::error::refused;
 use crate::fs_type::FsType;
@@ -35,7 +35,9 @@ impl Volumes {
             };
         let stores = super::tree::reopen(&self.snapshots).map_err(refused)?;
         let unit = unit_of(self.snapshots.as_fd())?;
-        Ok(Some(UndoPlace { stores, name: name(id), method, unit }))
+        // Records are counted apart from files, by another number.
+        let project_seed = self.projects(id, self.dir(id)?)?.map(|_| !id.0);
+        Ok(Some(UndoPlace { stores, name: name(id), method, unit, project_seed }))
     }
 
     /// Brings a volume that is not open back to a snapshot. The next open counts its files.
@@ -45,6 +47,10 @@ impl Volumes {
             return Err(FsError::NotSupported);
         }
         self.require_count(id)?;
+        if let Some(projects) = self.projects(id, self.dir(id)?)? {
+            // A revert may need more for a while, as where this process counts. The next open sets the limit again.
+            projects.live.release();
+        }
         self.store(id, None, None)?.revert_undo(view, pace)
     }
 
@@ -85,14 +91,16 @@ impl Volumes {
         Ok(true)
     }
 
-    /// The bytes that only snapshots of a volume need, by the running count; `None` if the kernel counts them with the
-    /// others.
-    pub(super) fn held_bytes(&self, id: VolumeId) -> FsResult<Option<u64>> {
-        self.dir(id)?;
+    /// The bytes that only snapshots of a volume need, by the running count.
+    pub(super) fn held_bytes(&self, id: VolumeId) -> FsResult<u64> {
+        let dir = self.dir(id)?;
         if let Some(limit) = self.slot(id).try_lock().and_then(|slot| slot.limit.upgrade()) {
-            return Ok(limit.ledger().map(Ledger::held));
+            return limit.held();
         }
-        Ok(UsageFile::peek(self.usage.as_fd(), &name(id))?.map(|record| record.held))
+        if let Some(projects) = self.projects(id, dir)? {
+            return projects.held();
+        }
+        Ok(UsageFile::peek(self.usage.as_fd(), &name(id))?.map_or(0, |record| record.held))
     }
 
     /// Counts the bytes that only snapshots of a volume need, to compare with the running count.
