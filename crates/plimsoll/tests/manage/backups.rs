@@ -166,8 +166,8 @@ fn vaults_are_made_shown_and_refused_with_the_reason() {
         said.contains("the place of the vault in: /: ") && said.contains("allowed: a directory"),
         "{said}"
     );
-    let gone = place.join("gone");
-    let said = service.refuses(&["vault", "update", "off", "--directory", path(&gone)]);
+    let gone = place.path().join("gone");
+    let said = service.refuses(&["vault", "update", "off", "--directory", gone.to_str().unwrap()]);
     assert!(said.contains("the place of the vault off: ") && said.contains("allowed: a directory"), "{said}");
     let said = service.refuses(&["vault", "create", "none"]);
     assert!(said.contains("allowed: directory or s3"), "{said}");

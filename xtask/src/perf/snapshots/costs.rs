@@ -1,9 +1,9 @@
-//! What single operations take while a volume has a snapshot, beside those of a volume without one.
+//! The time of single operations in a volume with a snapshot, beside that in a volume without one.
 
 use anyhow::Context;
 
-use super::make_volume;
 use super::times::{Times, micros, millis};
+use super::volume::make_volume;
 use crate::ledger::client::{Client, Handle, How, MountResult, Stable};
 use crate::managed::Managed;
 use crate::random::Random;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 
-use super::make_volume;
 use super::times::Times;
+use super::volume::make_volume;
 use crate::ledger::client::{Change, Client, How, MountResult, Stable};
 use crate::managed::Managed;
 use crate::random::Random;

@@ -6,6 +6,7 @@ mod costs;
 mod extents;
 mod pauses;
 mod times;
+mod volume;
 mod writers;
 
 use std::path::{Path, PathBuf};
@@ -66,10 +67,4 @@ fn on_new(
     service.manage("pool create own --level plimsoll/unlimited --size 12GiB")?;
     measure(&service)?;
     service.stop()
-}
-
-fn make_volume(service: &Managed, name: &str, pool: &str, size: &str) -> anyhow::Result<()> {
-    let create =
-        format!("volume create {name} --pool {pool} --size {size} --protocols nfsv3 --allow 127.0.0.1");
-    service.manage(&format!("{create} --squash none")).map(drop)
 }

@@ -1,4 +1,4 @@
-//! How long clients wait while snapshots of many files come and go.
+//! The pauses of clients while snapshots of many files come and go.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, sleep};
@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 
-use super::make_volume;
 use super::times::{Times, millis};
+use super::volume::make_volume;
 use super::writers::Writers;
 use crate::ledger::client::{Client, How, MountResult, Stable};
 use crate::managed::Managed;
@@ -16,7 +16,7 @@ use crate::server::Endpoint;
 const ROUNDS: u32 = 8;
 const SETTLES: Duration = Duration::from_secs(2);
 const WINDOW: Duration = Duration::from_secs(3);
-/// As many as a volume may have.
+/// The most that a volume may have.
 const SNAPSHOTS: usize = 255;
 const SPACE_BACK_MAX: Duration = Duration::from_secs(60);
 /// The limit of the other volume, which must get it all the time.
