@@ -37,6 +37,8 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     ensure!(rustix::process::geteuid().is_root(), "perf snapshots mounts file systems: run it as root");
+    let files_min = writers::FILES_MIN;
+    ensure!(args.files == 0 || args.files >= files_min, "--files must be 0, or {files_min} at least");
     let binary = args.binary.clone().map_or_else(dist::program, Ok)?;
     let work = process::target_dir().join("perf-snapshots");
     let home = work.join("home");

@@ -1,6 +1,6 @@
 //! Eight clients that change random files without pause, and the times of their calls.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -16,6 +16,8 @@ const WRITERS: usize = 8;
 const FILES_PER_DIR: usize = 1000;
 /// A rest between two calls, so that waiting for a processor does not hide other waits.
 const REST: Duration = Duration::from_millis(2);
+/// Enough for a directory for each.
+pub(super) const FILES_MIN: usize = WRITERS * FILES_PER_DIR;
 
 struct Writer {
     client: Client,
@@ -29,16 +31,11 @@ impl Writers {
     /// Makes the files, of 4 KiB each.
     pub(super) fn make(service: &Managed, volume: &str, files: usize) -> anyhow::Result<Self> {
         let endpoint = Endpoint::loopback(service.port, &format!("/{volume}"));
-        let dirs = AtomicUsize::new(0);
         let each = |number: usize| -> anyhow::Result<Writer> {
             let MountResult { mut client, root } = Client::mount(&endpoint)?;
             let mut made = Vec::new();
-            loop {
-                let at = dirs.fetch_add(1, Ordering::Relaxed);
-                let count = files.saturating_sub(at * FILES_PER_DIR).min(FILES_PER_DIR);
-                if count == 0 {
-                    return Ok(Writer { client, random: Random::new(number as u64), files: made });
-                }
+            for at in (number..files.div_ceil(FILES_PER_DIR)).step_by(WRITERS) {
+                let count = (files - at * FILES_PER_DIR).min(FILES_PER_DIR);
                 let dir = client.make_directory(&root, &format!("dir-{at}"), 0o755)?;
                 for file in 0..count {
                     let file = client.create(&dir, &format!("file-{file}"), How::Unchecked(0o644))?;
@@ -46,6 +43,7 @@ impl Writers {
                     made.push(file);
                 }
             }
+            Ok(Writer { client, random: Random::new(number as u64), files: made })
         };
         thread::scope(|scope| {
             let each = &each;
