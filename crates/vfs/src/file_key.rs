@@ -35,7 +35,13 @@ impl ViewId {
 
     /// A number of the live files, or of their volume, as this view has it: another one in each snapshot. It is one to
     /// one, and the same after a restart.
+    #[inline]
     pub const fn number(self, live: u64) -> u64 {
+        if self.0 == Self::LIVE.0 { live } else { self.number_in_snapshot(live) }
+    }
+
+    #[cold]
+    const fn number_in_snapshot(self, live: u64) -> u64 {
         // The finalizer of SplitMix64, which leaves 0 as it is.
         let mut mixed = self.snapshot().0 as u64;
         mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -7,11 +7,11 @@ use vfs::{Attrs, Change, SetAttrs, Stability, Time, VolumeId};
 /// directory, the tree would look like a loop until the client has noticed the other file system.
 #[inline]
 pub(crate) fn fattr(file: &vfs::File, attrs: &Attrs) -> Fattr {
-    let fattr = fattr_of(file.volume().id(), attrs);
-    match file.entry_id(attrs) {
-        Some(fileid) => Fattr { fileid, ..fattr },
-        None => fattr,
+    let mut fattr = fattr_of(file.volume().id(), attrs);
+    if let Some(fileid) = file.entry_id(attrs) {
+        fattr.fileid = fileid;
     }
+    fattr
 }
 
 /// `fattr3` of a file in `volume` that is no entry of a directory of snapshots.

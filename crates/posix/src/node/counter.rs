@@ -110,10 +110,9 @@ impl VersionedStat {
         Ok(Self { stat: fstat(file).map_err(refused)?, offset })
     }
 
-    /// This state of a file that has no name any more.
-    pub(crate) fn without_links(mut self) -> Self {
+    /// As if the file had no name any more.
+    pub(crate) fn remove_links(&mut self) {
         self.stat.st_nlink = 0;
-        self
     }
 
     #[inline]

@@ -180,6 +180,7 @@ impl Node {
 
     /// The current state. A file without a name is stale unless pinned. Its node leaves the table, so that its space is
     /// freed with the last reference.
+    #[inline]
     pub(crate) fn stat(&self) -> FsResult<VersionedStat> {
         let stat = self.stat_any()?;
         if stat.st_nlink == 0 && (!self.is_pinned() || self.is_detached()) {
@@ -190,9 +191,13 @@ impl Node {
     }
 
     /// The current state, even of a file without a name. One that only a snapshot keeps has no link.
+    #[inline]
     fn stat_any(&self) -> FsResult<VersionedStat> {
-        let stat = VersionedStat::read(self.fd(), self.counter_offset.load())?;
-        Ok(if self.retained.load(Ordering::Relaxed) { stat.without_links() } else { stat })
+        let mut stat = VersionedStat::read(self.fd(), self.counter_offset.load())?;
+        if self.retained.load(Ordering::Relaxed) {
+            stat.remove_links();
+        }
+        Ok(stat)
     }
 
     /// Removes a file without a name from the table and the index.

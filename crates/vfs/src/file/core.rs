@@ -111,6 +111,7 @@ impl File {
 
     /// The number of this directory, which has `attrs`, as an entry of a directory of snapshots. `None` if it was not
     /// reached as one.
+    #[inline]
     pub fn entry_id(&self, attrs: &Attrs) -> Option<u64> {
         if attrs.is_live() { None } else { self.key().view().entry_id(attrs.file_id) }
     }
