@@ -110,7 +110,7 @@ impl VersionedStat {
         Ok(Self { stat: fstat(file).map_err(refused)?, offset })
     }
 
-    /// As if the file had no name any more.
+    /// Makes this the state of a file without a name.
     pub(crate) fn remove_links(&mut self) {
         self.stat.st_nlink = 0;
     }
