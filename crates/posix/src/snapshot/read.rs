@@ -130,14 +130,24 @@ pub(super) fn seek(
     what: Seek,
 ) -> FsResult<Option<u64>> {
     let mut at = offset;
+    let mut records = view.undo.records_from(key, view.label.view)?;
+    // The first one in the file itself from some place before `at` on. Asked once for many pieces: each question may look
+    // at all extents up to the end.
+    let mut next_live = None;
     while at < size {
-        let records = view.undo.records_from(key, view.label.view)?;
         let (source, piece) = source_of(&records, &(at..size), view.undo.unit())?;
-        // Of the file, what changes meanwhile is preserved, and counts as data.
         let found = match (source, what) {
             (Source::Record(_), Seek::Data) | (Source::Hole, Seek::Hole) => Some(at),
             (Source::Record(_), Seek::Hole) | (Source::Hole, Seek::Data) => None,
-            (Source::File, _) => seek_live(view, key, at, what)?.filter(|found| *found < piece.end),
+            (Source::File, _) => match next_live.filter(|&next| next >= at) {
+                Some(next) => Some(next).filter(|&next| next < piece.end),
+                None => {
+                    next_live = Some(seek_live(view, key, at, what)?.unwrap_or(u64::MAX));
+                    // A change before the answer has a record by now.
+                    records = view.undo.records_from(key, view.label.view)?;
+                    continue;
+                }
+            },
         };
         match found {
             Some(found) => return Ok(Some(found)),

@@ -14,7 +14,7 @@ use std::cmp::Ordering;
 use std::ops::Range;
 use vfs::volume::copies::next_data;
 use vfs::volume::metadata::Metadata;
-use vfs::{Attrs, Backend, Blocking, FileKey, FileType, FsError, NodeRef, Time};
+use vfs::{Attrs, Backend, Blocking, FileKey, FileType, FsError, FsResult, NodeRef, Time};
 
 /// A file that changed so shortly before the earlier state may have changed after it without a later time.
 const SLACK_SECONDS: i64 = 2;
@@ -238,13 +238,13 @@ impl Finder<'_> {
     fn compare_data(&mut self, key: &FileKey, new: &Object, old: Option<&Object>, from: u64) -> Result<()> {
         let shown = || format!("file {key:?} of the source");
         let size = new.attrs.size;
+        let mut new_data = DataRuns::new(new, size);
+        let mut old_data = old.map(|old| DataRuns::new(old, size.min(old.attrs.size)));
         let mut offset = from;
         loop {
-            let data = next_data(&new.node, offset, size).map_err(at(shown))?;
-            let before = match old {
-                Some(old) => next_data(&old.node, offset, size.min(old.attrs.size)).map_err(at(shown))?,
-                None => None,
-            };
+            let data = new_data.next_from(offset).map_err(at(shown))?;
+            let before =
+                old_data.as_mut().map_or(Ok(None), |old| old.next_from(offset)).map_err(at(shown))?;
             let starts = [&data, &before].map(|run| run.as_ref().map_or(u64::MAX, |run| run.start));
             let start = starts[0].min(starts[1]);
             if start == u64::MAX {
@@ -302,6 +302,28 @@ impl Finder<'_> {
             begin = end + BLOCK_BYTES;
         }
         Ok(())
+    }
+}
+
+/// The ranges with data of a file that does not change, in ascending order.
+struct DataRuns<'o> {
+    node: &'o NodeRef,
+    size: u64,
+    /// The answer to the last question, which may have looked at all extents up to the end of the file.
+    last: Option<Range<u64>>,
+}
+
+impl<'o> DataRuns<'o> {
+    fn new(object: &'o Object, size: u64) -> Self {
+        Self { node: &object.node, size, last: Some(0..0) }
+    }
+
+    /// The next range from `offset` on, which is no smaller than the last time.
+    fn next_from(&mut self, offset: u64) -> FsResult<Option<Range<u64>>> {
+        if self.last.as_ref().is_some_and(|last| last.end <= offset) {
+            self.last = next_data(self.node, offset, self.size)?;
+        }
+        Ok(self.last.as_ref().map(|last| last.start.max(offset)..last.end))
     }
 }
 
