@@ -9,7 +9,7 @@ use anyhow::Context;
 use crate::process::{self, text};
 
 /// The size of the file system. The file occupies only the used part.
-const BYTES: u64 = 16 << 30;
+const BYTES: u64 = 32 << 30;
 const COMMAND_MAX: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]

@@ -30,7 +30,7 @@ use crate::capacity::project::{self, Project};
 use crate::error::refused;
 use rustix::fs::{AtFlags, Mode, OFlags, RawDir, fsync, mkdirat, openat, unlinkat};
 use rustix::io::Errno;
-use state::State;
+use state::{State, StateFile};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::mem::MaybeUninit;
@@ -79,7 +79,7 @@ pub(crate) struct Undo {
     unit: u64,
     /// The number of the latest snapshot; 0 without any.
     label: AtomicU32,
-    state: Mutex<State>,
+    state: StateFile,
     sweeping: Mutex<()>,
     /// Counts the beginnings and ends of changes of records, by shards of files.
     sweep_counts: Vec<AtomicU64>,
@@ -145,7 +145,7 @@ impl Undo {
             zeros,
             unit,
             label: AtomicU32::new(label),
-            state: Mutex::new(state),
+            state: StateFile::new(state),
             sweeping: Mutex::default(),
             sweep_counts: (0..SWEEP_COUNTS).map(|_| AtomicU64::new(0)).collect(),
         };
@@ -192,9 +192,13 @@ impl Undo {
         self.state.lock().find(view)
     }
 
+    fn change_state(&self, change: impl FnOnce(&mut State)) -> FsResult<()> {
+        self.state.change(self.dir.as_fd(), change)
+    }
+
     /// Notes, durably, that a snapshot is being made.
     pub(crate) fn begin(&self, view: ViewId) -> FsResult<()> {
-        self.state.lock().begin(self.dir.as_fd(), view)
+        self.state.try_change(self.dir.as_fd(), |state| state.begin(view))
     }
 
     /// Publishes the label of a snapshot that is being made, for all changes that begin from now on. [`Undo::commit`] must
@@ -210,24 +214,24 @@ impl Undo {
 
     /// Makes the new snapshot complete, durably. No file that it has was born after `born_until`.
     pub(crate) fn commit(&self, view: ViewId, born_until: Time) -> FsResult<()> {
-        self.state.lock().commit(self.dir.as_fd(), view, born_until)
+        self.change_state(|state| state.commit(view, born_until))
     }
 
     /// Deletes a snapshot, durably. Its records stay until they are swept.
     pub(crate) fn mark_deleted(&self, view: ViewId) -> FsResult<()> {
-        let mut state = self.state.lock();
-        state.mark_deleted(self.dir.as_fd(), view)?;
+        self.change_state(|state| state.mark_deleted(view))?;
+        let state = self.state.lock();
         self.label.store(state.latest().map_or(0, |latest| latest.view.0), Ordering::SeqCst);
         Ok(())
     }
 
     /// Notes, durably, that the files are being brought back to a snapshot.
     pub(crate) fn begin_revert(&self, view: ViewId) -> FsResult<()> {
-        self.state.lock().set_reverting(self.dir.as_fd(), Some(view))
+        self.change_state(|state| state.set_reverting(Some(view)))
     }
 
     pub(crate) fn end_revert(&self) -> FsResult<()> {
-        self.state.lock().set_reverting(self.dir.as_fd(), None)
+        self.change_state(|state| state.set_reverting(None))
     }
 
     /// The directory of objects that wait for their place, made if missing.
@@ -241,14 +245,16 @@ impl Undo {
 
     /// Writes what the next process needs to know.
     pub(crate) fn seal(&self) -> FsResult<()> {
-        self.state.lock().seal(self.dir.as_fd())
+        self.change_state(|state| state.seal())
     }
 
     /// Notes the birth of a file, so that the next snapshot knows that it is older.
     pub(crate) fn note_birth(&self, born: Option<Time>) -> FsResult<()> {
         match born {
-            Some(born) => self.state.lock().note_birth(self.dir.as_fd(), born),
-            None => Ok(()),
+            Some(born) if self.state.lock().note_birth(born) => {
+                self.change_state(|state| state.raise_bound(born))
+            }
+            _ => Ok(()),
         }
     }
 

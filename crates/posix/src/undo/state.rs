@@ -17,6 +17,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::os::fd::BorrowedFd;
+use std::sync::MutexGuard;
+use vfs::sync::Mutex;
 use vfs::{FsError, FsResult, Time, ViewId};
 
 const FILE: &str = "state";
@@ -133,15 +135,6 @@ impl State {
         renameat(dir, DRAFT, dir, FILE).and_then(|()| fsync(dir)).map_err(refused)
     }
 
-    /// Changes the list, durably, or leaves it as it is.
-    fn change(&mut self, dir: BorrowedFd<'_>, change: impl FnOnce(&mut Self)) -> FsResult<()> {
-        let mut changed = self.clone();
-        change(&mut changed);
-        changed.write(dir)?;
-        *self = changed;
-        Ok(())
-    }
-
     /// The label of changes; `None` if no snapshot needs them.
     pub(super) fn latest(&self) -> Option<Label> {
         self.label_of(*self.snapshots.last_key_value()?.0)
@@ -163,8 +156,8 @@ impl State {
         self.reverting
     }
 
-    pub(super) fn set_reverting(&mut self, dir: BorrowedFd<'_>, view: Option<ViewId>) -> FsResult<()> {
-        self.change(dir, |state| state.reverting = view)
+    pub(super) fn set_reverting(&mut self, view: Option<ViewId>) {
+        self.reverting = view;
     }
 
     pub(super) fn ready(&self) -> Vec<ViewId> {
@@ -180,7 +173,7 @@ impl State {
     }
 
     /// [`FsError::Exists`] if the number is in use, [`FsError::Invalid`] unless it is above all others.
-    pub(super) fn begin(&mut self, dir: BorrowedFd<'_>, view: ViewId) -> FsResult<()> {
+    pub(super) fn begin(&mut self, view: ViewId) -> FsResult<()> {
         if self.snapshots.contains_key(&view) {
             return Err(FsError::Exists);
         }
@@ -190,9 +183,8 @@ impl State {
         }
         // Until the changes under way have ended, every file may be in the snapshot.
         let born_until = Time { seconds: i64::MAX, nanos: 0 };
-        self.change(dir, |state| {
-            state.snapshots.insert(view, Entry { born_until, phase: Phase::Creating });
-        })
+        self.snapshots.insert(view, Entry { born_until, phase: Phase::Creating });
+        Ok(())
     }
 
     /// The birth of the youngest file that a snapshot can have, when the changes under way at its beginning have ended.
@@ -201,47 +193,84 @@ impl State {
         self.youngest.unwrap_or_else(|| self.born.max(now))
     }
 
-    pub(super) fn commit(&mut self, dir: BorrowedFd<'_>, view: ViewId, born_until: Time) -> FsResult<()> {
-        self.change(dir, |state| {
-            state.snapshots.insert(view, Entry { born_until, phase: Phase::Ready });
-        })
+    pub(super) fn commit(&mut self, view: ViewId, born_until: Time) {
+        self.snapshots.insert(view, Entry { born_until, phase: Phase::Ready });
     }
 
-    pub(super) fn mark_deleted(&mut self, dir: BorrowedFd<'_>, view: ViewId) -> FsResult<()> {
-        match self.snapshots.get(&view) {
-            None | Some(Entry { phase: Phase::Deleted, .. }) => Ok(()),
-            Some(_) => self.change(dir, |state| {
-                if let Some(entry) = state.snapshots.get_mut(&view) {
-                    entry.phase = Phase::Deleted;
-                }
-            }),
+    pub(super) fn mark_deleted(&mut self, view: ViewId) {
+        if let Some(entry) = self.snapshots.get_mut(&view) {
+            entry.phase = Phase::Deleted;
         }
     }
 
     /// Removes deleted snapshots whose records are gone.
-    pub(super) fn forget(&mut self, dir: BorrowedFd<'_>, views: &[ViewId]) -> FsResult<()> {
-        self.change(dir, |state| state.snapshots.retain(|view, _| !views.contains(view)))
+    pub(super) fn forget(&mut self, views: &[ViewId]) {
+        self.snapshots.retain(|view, _| !views.contains(view));
     }
 
-    /// Writes the exact bound of births, for the next process.
-    pub(super) fn seal(&mut self, dir: BorrowedFd<'_>) -> FsResult<()> {
-        match self.youngest {
-            Some(youngest) if youngest != self.born => self.change(dir, |state| state.born = youngest),
-            _ => Ok(()),
-        }
+    /// Sets the exact bound of births, for the next process.
+    pub(super) fn seal(&mut self) {
+        self.born = self.youngest.unwrap_or(self.born);
     }
 
-    /// Moves the bound of births, durably, if a file was born past it.
-    pub(super) fn note_birth(&mut self, dir: BorrowedFd<'_>, born: Time) -> FsResult<()> {
+    /// Notes a birth. Returns whether it is past the bound, which must be raised then.
+    pub(super) fn note_birth(&mut self, born: Time) -> bool {
         if self.youngest.is_none_or(|youngest| youngest < born) {
             self.youngest = Some(born.max(self.youngest.unwrap_or(self.born)));
         }
-        if born <= self.born {
+        born > self.born
+    }
+
+    pub(super) fn raise_bound(&mut self, born: Time) {
+        if born > self.born {
+            self.born = Time { seconds: born.seconds.saturating_add(AHEAD_SECONDS), ..born };
+        }
+    }
+}
+
+/// The list in memory and in its file. Changes of files read it, and never wait for the disk.
+pub(super) struct StateFile {
+    /// Held by a change of the list, until it is durable.
+    changing: Mutex<()>,
+    state: Mutex<State>,
+}
+
+impl StateFile {
+    pub(super) fn new(state: State) -> Self {
+        Self { changing: Mutex::default(), state: Mutex::new(state) }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
+    }
+
+    /// [`StateFile::try_change`] by a change that cannot be refused.
+    pub(super) fn change(&self, dir: BorrowedFd<'_>, change: impl FnOnce(&mut State)) -> FsResult<()> {
+        self.try_change(dir, |state| {
+            change(state);
+            Ok(())
+        })
+    }
+
+    /// Changes the list, durably, or leaves it as it is. Until then, others find it as it was.
+    pub(super) fn try_change(
+        &self,
+        dir: BorrowedFd<'_>,
+        change: impl FnOnce(&mut State) -> FsResult<()>,
+    ) -> FsResult<()> {
+        let _changing = self.changing.lock();
+        let before = self.lock().clone();
+        let mut changed = before.clone();
+        change(&mut changed)?;
+        if changed == before {
             return Ok(());
         }
-        self.change(dir, |state| {
-            state.born = Time { seconds: born.seconds.saturating_add(AHEAD_SECONDS), ..born }
-        })
+        changed.write(dir)?;
+        let mut state = self.lock();
+        // Births may have been noted meanwhile.
+        let youngest = state.youngest.max(changed.youngest);
+        *state = State { youngest, ..changed };
+        Ok(())
     }
 }
 
@@ -255,47 +284,70 @@ fn time(seconds: &str, nanos: &str) -> Option<Time> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::fd::AsFd;
+    use std::os::fd::{AsFd, OwnedFd};
 
     fn at(seconds: i64) -> Time {
         Time { seconds, nanos: 7 }
+    }
+
+    fn reread(dir: &OwnedFd) -> StateFile {
+        StateFile::new(State::read(dir.as_fd()).unwrap())
     }
 
     #[test]
     fn state_survives_and_incomplete_snapshots_do_not() {
         let dir = tempfile::tempdir().unwrap();
         let dir = crate::volumes::tree::open_root(dir.path()).unwrap();
-        let mut state = State::read(dir.as_fd()).unwrap();
-        assert_eq!(state, State::default());
-        state.begin(dir.as_fd(), ViewId(3)).unwrap();
-        assert_eq!((state.ready(), state.latest().map(|label| label.view)), (vec![], Some(ViewId(3))));
-        state.commit(dir.as_fd(), ViewId(3), at(10)).unwrap();
-        state.begin(dir.as_fd(), ViewId(5)).unwrap();
-        assert_eq!(state.begin(dir.as_fd(), ViewId(5)), Err(FsError::Exists));
-        assert_eq!(state.begin(dir.as_fd(), ViewId(4)), Err(FsError::Invalid));
-        let mut again = State::read(dir.as_fd()).unwrap();
-        assert_eq!((again.ready(), again.deleted()), (vec![ViewId(3)], vec![ViewId(5)]));
+        let file = reread(&dir);
+        let begin = |view| file.try_change(dir.as_fd(), |state| state.begin(ViewId(view)));
+        assert_eq!(*file.lock(), State::default());
+        begin(3).unwrap();
+        let seen = file.lock().clone();
+        assert_eq!((seen.ready(), seen.latest().map(|label| label.view)), (vec![], Some(ViewId(3))));
+        file.change(dir.as_fd(), |state| state.commit(ViewId(3), at(10))).unwrap();
+        begin(5).unwrap();
+        assert_eq!(begin(5), Err(FsError::Exists));
+        assert_eq!(begin(4), Err(FsError::Invalid));
+        let again = reread(&dir);
+        assert_eq!((again.lock().ready(), again.lock().deleted()), (vec![ViewId(3)], vec![ViewId(5)]));
         // Changes stay under the latest label, for the earlier snapshot.
-        assert_eq!(again.latest(), Some(Label { view: ViewId(5), born_until: at(10) }));
-        again.mark_deleted(dir.as_fd(), ViewId(3)).unwrap();
-        assert_eq!(again.latest(), None);
-        again.forget(dir.as_fd(), &[ViewId(3), ViewId(5)]).unwrap();
-        assert_eq!(State::read(dir.as_fd()).unwrap().deleted(), []);
+        assert_eq!(again.lock().latest(), Some(Label { view: ViewId(5), born_until: at(10) }));
+        again.change(dir.as_fd(), |state| state.mark_deleted(ViewId(3))).unwrap();
+        assert_eq!(again.lock().latest(), None);
+        again.change(dir.as_fd(), |state| state.forget(&[ViewId(3), ViewId(5)])).unwrap();
+        assert_eq!(reread(&dir).lock().deleted(), []);
     }
 
     #[test]
     fn files_born_under_a_clock_ahead_are_in_the_next_snapshot() {
         let dir = tempfile::tempdir().unwrap();
         let dir = crate::volumes::tree::open_root(dir.path()).unwrap();
-        let mut state = State::default();
-        assert_eq!(state.youngest(at(100)), at(100));
-        state.note_birth(dir.as_fd(), at(9000)).unwrap();
-        state.note_birth(dir.as_fd(), at(50)).unwrap();
-        assert_eq!(state.youngest(at(100)), at(9000));
+        let file = reread(&dir);
+        assert_eq!(file.lock().youngest(at(100)), at(100));
+        assert!(file.lock().note_birth(at(9000)));
+        file.change(dir.as_fd(), |state| state.raise_bound(at(9000))).unwrap();
+        assert!(!file.lock().note_birth(at(50)));
+        assert_eq!(file.lock().youngest(at(100)), at(9000));
         // The next process knows a bound alone, or the birth itself after an orderly end.
-        let bound = State::read(dir.as_fd()).unwrap().youngest(at(200));
+        let bound = reread(&dir).lock().youngest(at(200));
         assert_eq!(bound, Time { seconds: 9000 + AHEAD_SECONDS, nanos: 7 });
-        state.seal(dir.as_fd()).unwrap();
-        assert_eq!(State::read(dir.as_fd()).unwrap().youngest(at(200)), at(9000));
+        file.change(dir.as_fd(), |state| state.seal()).unwrap();
+        assert_eq!(reread(&dir).lock().youngest(at(200)), at(9000));
+    }
+
+    #[test]
+    fn list_is_read_and_births_are_noted_while_it_is_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = crate::volumes::tree::open_root(dir.path()).unwrap();
+        let file = reread(&dir);
+        let beside = |state: &mut State| {
+            // Another thread, at a moment when the change is not durable yet.
+            assert_eq!(file.lock().latest(), None);
+            assert!(file.lock().note_birth(at(7)));
+            state.begin(ViewId(1))
+        };
+        file.try_change(dir.as_fd(), beside).unwrap();
+        assert_eq!(file.lock().youngest(at(1)), at(7));
+        assert_eq!(file.lock().latest().map(|label| label.view), Some(ViewId(1)));
     }
 }

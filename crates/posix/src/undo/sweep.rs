@@ -87,8 +87,7 @@ impl Undo {
             // It has blocks while it has names. A change may be making a record there right now.
             remove_empty(&self.records, shard)?;
         }
-        let mut state = self.state.lock();
-        state.forget(self.dir.as_fd(), &swept)?;
+        self.change_state(|state| state.forget(&swept))?;
         Ok(true)
     }
 

@@ -50,7 +50,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         if kind == FsKind::Xfs {
             on_new(kind, &binary, &home, extents::measure)?;
         }
-        if args.files > 0 {
+        // In memory there is no disk to wait for.
+        if args.files > 0 && kind != FsKind::Tmpfs {
             on_new(kind, &binary, &home, |service| pauses::measure(service, args.files))?;
         }
     }
@@ -66,7 +67,7 @@ fn on_new(
 ) -> anyhow::Result<()> {
     let _mounted = LoopFs::mount(kind, home)?;
     let service = Managed::start_with(binary, home, &[], &["--snapshots", "copy"])?;
-    service.manage("pool create own --level plimsoll/unlimited --size 12GiB")?;
+    service.manage("pool create own --level plimsoll/unlimited --size 24GiB")?;
     measure(&service)?;
     service.stop()
 }

@@ -24,7 +24,7 @@ const LIMIT_MIB_PER_S: f64 = 4.0;
 const PIECE: usize = 64 << 10;
 
 pub(super) fn measure(service: &Managed, files: usize) -> anyhow::Result<()> {
-    make_volume(service, "many", "own", "8GiB")?;
+    make_volume(service, "many", "own", "20GiB")?;
     let mut writers = Writers::make(service, "many", files)?;
     create_beside(service, &mut writers)?;
     create_all(service, &mut writers, files)?;

@@ -240,7 +240,7 @@ fn list_matching(
                 _ => entry.object.or(version.as_ref().map(|(key, attrs)| (key, attrs))),
             };
             // The directory of snapshots, which no client sees in a listing.
-            if object.is_some_and(|(key, _)| key.view() == ViewId::DIRECTORY) && dir.is_none() {
+            if object.is_some_and(|(_, attrs)| attrs.view == ViewId::DIRECTORY) && dir.is_none() {
                 cookie = entry.cookie;
                 return ControlFlow::Continue(());
             }
