@@ -250,12 +250,9 @@ impl Undo {
 
     /// Notes the birth of a file, so that the next snapshot knows that it is older.
     pub(crate) fn note_birth(&self, born: Option<Time>) -> FsResult<()> {
-        match born {
-            Some(born) if self.state.lock().note_birth(born) => {
-                self.change_state(|state| state.raise_bound(born))
-            }
-            _ => Ok(()),
-        }
+        let Some(born) = born else { return Ok(()) };
+        let is_past_bound = self.state.lock().note_birth(born);
+        if is_past_bound { self.change_state(|state| state.raise_bound(born)) } else { Ok(()) }
     }
 
     /// The directory of a file's records; `None` if it has none.

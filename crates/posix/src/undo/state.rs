@@ -309,7 +309,8 @@ mod tests {
         assert_eq!(begin(5), Err(FsError::Exists));
         assert_eq!(begin(4), Err(FsError::Invalid));
         let again = reread(&dir);
-        assert_eq!((again.lock().ready(), again.lock().deleted()), (vec![ViewId(3)], vec![ViewId(5)]));
+        let seen = again.lock().clone();
+        assert_eq!((seen.ready(), seen.deleted()), (vec![ViewId(3)], vec![ViewId(5)]));
         // Changes stay under the latest label, for the earlier snapshot.
         assert_eq!(again.lock().latest(), Some(Label { view: ViewId(5), born_until: at(10) }));
         again.change(dir.as_fd(), |state| state.mark_deleted(ViewId(3))).unwrap();
