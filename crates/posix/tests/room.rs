@@ -2,7 +2,7 @@
 
 mod fixture;
 
-use fixture::{AS_NOBODY, DIR, Ground, MODE, NOBODY, Tree, name, new_inode, run_again};
+use fixture::{AS_NOBODY, DIR, Ground, MODE, NOBODY, Tree, name, new_inode, run, run_again};
 use posix::{Options, Volumes};
 use std::path::Path;
 use std::process::Command;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use vfs::backend::KEEP_SET_ID;
 use vfs::{
     Backend, Blocking, Caller, Capacity, Disposition, Durability, Export, FsError, NodeRef, PendingSync,
-    Provisioner, Root, SetAttrs, Usage, Volume, VolumeId,
+    Provisioner, Root, SetAttrs, Span, Usage, ViewId, Volume, VolumeId,
 };
 use vfs_testing::UncheckedNode;
 
@@ -42,8 +42,12 @@ fn root() -> Root {
 }
 
 fn volume(data: &Path, mib: u64) -> (Arc<Volumes>, Arc<dyn Backend>) {
+    volume_for(data, mib, 100)
+}
+
+fn volume_for(data: &Path, mib: u64, files: u64) -> (Arc<Volumes>, Arc<dyn Backend>) {
     let volumes = Volumes::open(data, Options::default()).unwrap();
-    volumes.make(ID, &root(), Capacity { bytes: mib * MIB, files: 100 }).unwrap();
+    volumes.make(ID, &root(), Capacity { bytes: mib * MIB, files }).unwrap();
     let backend = volumes.open(ID).unwrap();
     (volumes, backend)
 }
@@ -175,6 +179,55 @@ fn removed_volume_frees_space_at_once() {
     assert!(volumes.wait_for_trash(std::time::Duration::from_secs(20)));
     assert!(free() >= before + 8 * MIB, "{before} and now {}", free());
     assert_eq!(made.found.node.attrs(Blocking::Allowed).err(), Some(FsError::Stale));
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SharedWith {
+    Snapshot,
+    /// In a volume that an earlier version made.
+    SnapshotOfOlderVolume,
+    Clone,
+}
+
+/// By default XFS sets aside 128 KiB for each shared block that is overwritten.
+#[test]
+fn overwriting_many_small_shared_files_takes_only_their_blocks() {
+    const FILES: u32 = 4000;
+    const TAKEN_MAX: u64 = FILES as u64 * (8 << 10);
+    for shared in [SharedWith::Snapshot, SharedWith::SnapshotOfOlderVolume, SharedWith::Clone] {
+        let Some(tree) = Tree::new(Ground::Xfs) else { return };
+        let (_volumes, volume) = volume_for(&tree.path, 1024, 100_000);
+        if shared == SharedWith::SnapshotOfOlderVolume {
+            let dir = tree.path.join("volumes").join(format!("{:016x}", ID.0));
+            assert!(run(Command::new("xfs_io").args(["-c", "cowextsize 0"]).arg(dir)));
+        }
+        let file = |prefix: &str, number: u32| {
+            let made = volume.root().create_unchecked(name(&format!("{prefix}{number}")), &new_inode(0o644));
+            made.unwrap().found.node
+        };
+        let files: Vec<_> = (0..FILES).map(|number| file("f", number)).collect();
+        for (number, file_of) in (0..FILES).zip(&files) {
+            file_of.write(0, &[1; 4096], KEEP_SET_ID).unwrap();
+            if shared == SharedWith::Clone {
+                let whole = Span { source: 0, target: 0, len: 4096 };
+                let ranges = file_of.ranges().unwrap();
+                ranges.clone_to(&file("clone", number), &whole, KEEP_SET_ID).unwrap();
+            }
+        }
+        if shared != SharedWith::Clone {
+            volume.snapshots().unwrap().create(ViewId(1)).unwrap();
+        }
+        let room = || rustix::fs::statvfs(&tree.path).map(|room| room.f_bfree * room.f_frsize).unwrap();
+        let before = room();
+        for (number, file) in files.iter().enumerate() {
+            let written = file.write(0, &[2; 4096], KEEP_SET_ID);
+            assert!(written.is_ok(), "{written:?} at file {number} with {shared:?}");
+        }
+        // Until data is written, XFS sets some aside for its own index, too.
+        volume.sync().unwrap();
+        let taken = before.saturating_sub(room());
+        assert!(taken <= TAKEN_MAX, "{taken} taken with {shared:?}");
+    }
 }
 
 fn check_size_limit(node: &NodeRef, max: u64) {

@@ -110,6 +110,8 @@ impl Undo {
         let has_tail = last < bytes.end && bytes.end < size;
         let shared = bytes.start..if has_tail { last } else { bytes.end };
         if !shared.is_empty() {
+            // A file from before volumes had it. If it fails, overwriting sets more space aside.
+            let _ = sys::set_cow_extent_size(file, self.unit);
             let span = Span { source: shared.start, target: shared.start, len: shared.end - shared.start };
             retry_on_intr(|| sys::clone_range(file, record, &span)).map_err(refused)?;
         }

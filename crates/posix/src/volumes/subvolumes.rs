@@ -9,6 +9,7 @@ use crate::error::refused;
 use crate::fs_type::{can_set_trusted_xattrs, is_subvolume};
 use crate::node::counter::raise_base;
 use crate::sys;
+use crate::undo::unit_of;
 use rustix::fs::{Mode, RenameFlags, fsync, mkdirat, renameat_with};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
@@ -25,7 +26,11 @@ impl Volumes {
                 made => return made.map_err(refused),
             }
         }
-        mkdirat(&self.volumes, name(id), Mode::RWXU).map_err(refused)
+        mkdirat(&self.volumes, name(id), Mode::RWXU).map_err(refused)?;
+        let root = self.dir(id)?;
+        // XFS alone has it.
+        let _ = sys::set_cow_extent_size(root.as_fd(), unit_of(root.as_fd())?);
+        Ok(())
     }
 
     /// The directory for the snapshots of the volume with the root `root`, made if missing. `None` if the volume is a
