@@ -22,6 +22,8 @@ pub struct Backup {
     pub kind: SnapshotKind,
     /// The snapshot, while the backup needs it.
     pub(crate) view: Option<ViewId>,
+    /// The snapshot that it was made from, which may be gone; `None` if another service made it.
+    pub(crate) made_from: Option<ViewId>,
     /// The backup that it was compared with.
     pub(crate) previous: Option<BackupId>,
     /// The time of its data, in milliseconds since 1970.

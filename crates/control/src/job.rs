@@ -110,6 +110,14 @@ pub(crate) enum Cancelled {
 }
 
 impl JobSpec {
+    /// The volume whose snapshot it deletes.
+    fn deletes_in(&self) -> Option<VolumeId> {
+        match *self {
+            Self::DeleteSnapshot { volume, .. } => Some(VolumeId(volume)),
+            _ => None,
+        }
+    }
+
     pub(crate) fn delete_snapshot(volume: VolumeId, view: ViewId) -> Self {
         Self::DeleteSnapshot { volume: volume.0, view: view.0 }
     }
@@ -184,6 +192,16 @@ impl Jobs {
         let mut state =
             self.changed.wait_while(state, |state| state.next_place().is_none() && !state.is_closed);
         state.next()
+    }
+
+    /// Takes the waiting deletions of snapshots of a volume, which then run, too.
+    pub(crate) fn join_deletions(&self, volume: VolumeId) -> Vec<Job> {
+        let mut state = self.state.lock();
+        let waiting = std::mem::take(&mut state.waiting);
+        let (joined, others): (Vec<_>, _) =
+            waiting.into_iter().partition(|job| job.spec.deletes_in() == Some(volume));
+        state.waiting = others.into();
+        joined.into_iter().map(|job| state.start(job)).collect()
     }
 
     /// Records a step of a running job. Returns whether the job goes on.
@@ -335,17 +353,25 @@ impl JobsState {
             return None;
         }
         let job = self.next_place().and_then(|place| self.waiting.remove(place))?;
+        Some(self.start(job))
+    }
+
+    fn start(&mut self, job: Job) -> Job {
         let (begun, stepped) = (Nanos::default(), Nanos::default());
         let (spec, progress) = (job.spec, None);
         let running = RunningJob { spec, progress, is_cancelled: false, is_final: false, begun, stepped };
         self.running.insert(job.id, running);
-        Some(job)
+        job
     }
 
-    /// The place of the first job that may run. Slow vaults leave threads to other jobs.
+    /// The place of the first job that may run. Slow vaults, and a volume with many snapshots to delete, leave threads to
+    /// other jobs.
     fn next_place(&self) -> Option<usize> {
         let with_vaults = self.running.values().filter(|job| job.spec.vault().is_some()).count();
-        let may_run = |job: &Job| job.spec.vault().is_none() || with_vaults < VAULT_JOBS_MAX;
+        let may_run = |job: &Job| match job.spec.deletes_in() {
+            Some(volume) => !self.running.values().any(|job| job.spec.deletes_in() == Some(volume)),
+            None => job.spec.vault().is_none() || with_vaults < VAULT_JOBS_MAX,
+        };
         self.waiting.iter().position(may_run)
     }
 

@@ -16,8 +16,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use vfs::qos::Pacer;
 use vfs::{
-    Backend, Blocking, Capacity, FileKey, FsError, FsLimits, FsResult, FsStat, NodeRef, Pace, Progress,
-    Provisioner, Root, SharedNamespace, SnapshotUsage, Snapshots, Time, Usage, ViewId, VolumeId,
+    Backend, Blocking, Capacity, ChangedRanges, FileKey, FsError, FsLimits, FsResult, FsStat, NodeRef, Pace,
+    Progress, Provisioner, Root, SharedNamespace, SnapshotUsage, Snapshots, Time, Usage, ViewId, VolumeId,
 };
 use vfs_testing::MemFs;
 
@@ -130,6 +130,10 @@ impl Snapshots for DirBackend {
 
     fn usage(&self, _: ViewId) -> FsResult<SnapshotUsage> {
         Ok(SnapshotUsage::default())
+    }
+
+    fn changes(&self, _: ViewId, _: ViewId) -> FsResult<Option<Arc<dyn ChangedRanges>>> {
+        Ok(None)
     }
 }
 

@@ -1,8 +1,11 @@
 //! Snapshots that other programs make of exported directories.
 
 use crate::exit::usage;
+use crate::manage::words;
 use crate::periodic::Task;
 use anyhow::Context;
+use api::convert::ToValue;
+use api_client::model::SnapshotDirectory;
 use clap::Args;
 use posix::{Options, SnapshotDirError, Store};
 use std::path::{Path, PathBuf};
@@ -23,6 +26,16 @@ pub(crate) struct SnapshotArgs {
     /// ones vanish, within seconds. Each exported directory must be the root of a subvolume in the file system of DIR.
     #[arg(long, value_name = "DIR")]
     snapshots: Vec<PathBuf>,
+    /// How clients reach snapshots
+    #[arg(
+        long,
+        value_name = "ACCESS",
+        value_parser = words::snapshot_directory(),
+        default_value = "reachable",
+        requires = "snapshots",
+        hide_short_help = true
+    )]
+    snapshot_directory: SnapshotDirectory,
 }
 
 /// A volume whose snapshots other programs make.
@@ -56,6 +69,7 @@ impl SnapshotArgs {
     pub(crate) fn volume(&self, store: &Arc<Store>, volume: &Arc<Volume>) -> Option<HostVolume> {
         let served = HostVolume { store: Arc::clone(store), volume: Arc::clone(volume) };
         (!self.snapshots.is_empty()).then(|| {
+            volume.set_snapshot_directory(self.snapshot_directory.to_value());
             served.scan();
             served
         })

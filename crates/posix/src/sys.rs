@@ -6,6 +6,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::Errno;
 use rustix::path::Arg;
 use std::ffi::{CStr, c_int, c_long, c_uint};
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::OnceLock;
 use vfs::model::caller::INVALID_ID;
@@ -552,6 +553,109 @@ fn set_file_extra(file: BorrowedFd<'_>, extra: FileExtra) -> Result<(), Errno> {
 fn file_extra(file: BorrowedFd<'_>) -> Result<FileExtra, Errno> {
     // SAFETY: FS_IOC_FSGETXATTR fills one `struct fsxattr`, which `FileExtra` is laid out as; any bytes are valid.
     unsafe { rustix::ioctl::ioctl(file, rustix::ioctl::Getter::<FS_IOC_FSGETXATTR, FileExtra>::new()) }
+}
+
+/// A range of a file at one place of the disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Extent {
+    pub(crate) bytes: Range<u64>,
+    pub(crate) place: u64,
+    /// It reads as zeros.
+    pub(crate) is_unwritten: bool,
+    /// False if the place does not tell what the data is: it is compressed, among metadata, or not written yet.
+    pub(crate) is_in_one_place: bool,
+}
+
+impl Extent {
+    /// The part of it in a range.
+    pub(crate) fn cut(&self, bytes: &Range<u64>) -> Option<Self> {
+        let range = self.bytes.start.max(bytes.start)..self.bytes.end.min(bytes.end);
+        let place = self.place + range.start.saturating_sub(self.bytes.start);
+        (!range.is_empty()).then(|| Self { bytes: range, place, ..*self })
+    }
+
+    /// Whether another one follows it, in the file and on the disk.
+    pub(crate) fn goes_on_in(&self, next: &Self) -> bool {
+        self.bytes.end == next.bytes.start
+            && self.place + (self.bytes.end - self.bytes.start) == next.place
+            && self.is_unwritten == next.is_unwritten
+            && self.is_in_one_place == next.is_in_one_place
+    }
+}
+
+/// `struct fiemap_extent`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct MappedExtent {
+    logical: u64,
+    physical: u64,
+    length: u64,
+    reserved: [u64; 2],
+    flags: u32,
+    reserved_too: [u32; 3],
+}
+
+const EXTENTS: usize = 64;
+
+/// `struct fiemap` with space for extents.
+#[repr(C)]
+struct ExtentMap {
+    start: u64,
+    length: u64,
+    flags: u32,
+    mapped: u32,
+    count: u32,
+    reserved: u32,
+    extents: [MappedExtent; EXTENTS],
+}
+
+const MAP_BYTES: usize = 32;
+const _: () = assert!(size_of::<MappedExtent>() == 56 && size_of::<ExtentMap>() == MAP_BYTES + 56 * EXTENTS);
+const FS_IOC_FIEMAP: rustix::ioctl::Opcode = rustix::ioctl::opcode::read_write::<[u8; MAP_BYTES]>(b'f', 11);
+
+/// Passes the extents of a range of a file to `take`, in ascending order; they may reach beyond it. Holes have none. Returns
+/// false if `take` does.
+pub(crate) fn each_extent(
+    file: BorrowedFd<'_>,
+    bytes: Range<u64>,
+    take: &mut dyn FnMut(Extent) -> bool,
+) -> Result<bool, Errno> {
+    /// `FIEMAP_EXTENT_LAST`.
+    const LAST: u32 = 0x1;
+    /// `FIEMAP_EXTENT_UNWRITTEN`.
+    const UNWRITTEN: u32 = 0x800;
+    /// `FIEMAP_EXTENT_UNKNOWN`, `_DELALLOC`, `_ENCODED`, `_DATA_ENCRYPTED`, `_NOT_ALIGNED`, `_DATA_INLINE`, `_DATA_TAIL`.
+    const ELSEWHERE: u32 = 0x2 | 0x4 | 0x8 | 0x80 | 0x100 | 0x200 | 0x400;
+    let mut start = bytes.start;
+    while start < bytes.end {
+        let mut map = ExtentMap {
+            start,
+            length: bytes.end - start,
+            flags: 0,
+            mapped: 0,
+            count: EXTENTS as u32,
+            reserved: 0,
+            extents: [MappedExtent::default(); EXTENTS],
+        };
+        // SAFETY: FS_IOC_FIEMAP reads the head and fills up to `count` extents behind it, all of which `ExtentMap` has.
+        unsafe {
+            rustix::ioctl::ioctl(file, rustix::ioctl::Updater::<FS_IOC_FIEMAP, ExtentMap>::new(&mut map))
+        }?;
+        let mapped = &map.extents[..EXTENTS.min(map.mapped as usize)];
+        for MappedExtent { logical, physical, length, flags, .. } in mapped.iter().copied() {
+            let is_in_one_place = flags & ELSEWHERE == 0;
+            let bytes = logical..logical.saturating_add(length);
+            let is_unwritten = flags & UNWRITTEN != 0;
+            start = start.max(bytes.end);
+            if !take(Extent { bytes, place: physical, is_unwritten, is_in_one_place }) {
+                return Ok(false);
+            }
+        }
+        if mapped.len() < EXTENTS || mapped.last().is_some_and(|last| last.flags & LAST != 0) {
+            break;
+        }
+    }
+    Ok(true)
 }
 
 /// Opens an existing file; `None` if it does not exist.

@@ -1,15 +1,9 @@
 //! The source of a backup, and the means that a caller gives it.
 
 use crate::format::names::BackupId;
-use std::ops::{ControlFlow, Range};
+use std::ops::ControlFlow;
 use std::path::Path;
-use vfs::{Backend, FileKey, Time};
-
-/// Says which ranges of files changed between the snapshots of two backups, where the storage knows it.
-pub trait ChangedRanges {
-    /// Whether a range of a file may have other content than in the previous backup.
-    fn may_differ(&self, key: &FileKey, range: Range<u64>) -> bool;
-}
+use vfs::{Backend, ChangedRanges, Time};
 
 /// The source of a backup: files that do not change meanwhile.
 pub struct Source<'a> {
@@ -22,6 +16,7 @@ pub struct Source<'a> {
     pub taken: Time,
     /// The last backup of the same volume.
     pub previous: Option<BackupId>,
+    /// What changed since the snapshot of the last backup.
     pub changes: Option<&'a dyn ChangedRanges>,
     pub locked_until: Option<Time>,
 }

@@ -36,7 +36,7 @@ pub use error::{Error, Result};
 pub use format::manifest::{Manifest, Totals};
 pub use format::names::BackupId;
 pub use format::seal::Key;
-pub use job::{ChangedRanges, Job, Progress, Source};
+pub use job::{Job, Progress, Source};
 pub use restore::{Restore, Selection, restore};
 pub use sweep::{Sweep, Swept, abandon, delete, sweep};
 pub use vault::{Listing, Owner, Random, Vault, VaultOptions};

@@ -36,7 +36,7 @@ pub use backend::quotas::{
     QuotaRule, QuotaRules, QuotaTarget, QuotaUse, Quotas, SoftExcess,
 };
 pub use backend::ranges::{Ranges, Seek, Span};
-pub use backend::snapshots::{Pace, Progress, SnapshotUsage, Snapshots, unpaced};
+pub use backend::snapshots::{ChangedRanges, Pace, Progress, SnapshotUsage, Snapshots, unpaced};
 pub use backend::xattrs::{
     AuthorizeXattr, SetXattr, XATTR_OVERHEAD_BYTES, XATTR_VALUE_BYTES_MAX, XATTRS_BYTES_MAX, XattrName,
     XattrSink, Xattrs, XattrsSize,

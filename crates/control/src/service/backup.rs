@@ -161,6 +161,7 @@ impl Service {
             snapshot: snapshot.name.clone(),
             kind,
             view: Some(snapshot.view),
+            made_from: Some(snapshot.view),
             previous: others.iter().rfind(is_base).map(|one| one.id),
             taken_ms,
             finished_ms: None,

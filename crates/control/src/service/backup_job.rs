@@ -14,8 +14,9 @@ use replicate::{Depth, Error as VaultError, Fault, Job, Manifest, Progress, Sour
 use stable::files::{PRIVATE_DIR, make_dirs};
 use std::cell::Cell;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::Duration;
-use vfs::Time;
+use vfs::{ChangedRanges, Snapshots, Time, ViewId};
 
 /// Temporary files of jobs, below the data directory. They have no names.
 const SCRATCH: &str = "scratch";
@@ -252,13 +253,14 @@ impl VaultJob<'_> {
         let scratch = self.service.dependencies.dir.join(SCRATCH);
         make_dirs(&scratch, PRIVATE_DIR).map_err(|error| self.failed(VaultError::Scratch(error)))?;
         let (volume, snapshot) = (of.volume_in_vault(), of.snapshot_in_vault());
+        let changes = self.changes_since_previous(storage, view)?;
         let source = Source {
             backend: &*files,
             volume: &volume,
             snapshot: &snapshot,
             taken: of.taken(),
             previous: of.previous,
-            changes: None,
+            changes: changes.as_deref(),
             locked_until: of.locked_until_ms.map(time_of),
         };
         let made = replicate::backup(
@@ -274,6 +276,24 @@ impl VaultJob<'_> {
             },
         );
         made.map(|manifest| VaultJobEnd::Made(Box::new(manifest))).map_err(|error| self.failed(error))
+    }
+
+    /// What changed since the snapshot of the last backup; `None` if that is gone, or the storage does not know it.
+    fn changes_since_previous(
+        &self,
+        storage: &dyn Snapshots,
+        view: ViewId,
+    ) -> Result<Option<Arc<dyn ChangedRanges>>> {
+        let Some(previous) = self.backup.previous else { return Ok(None) };
+        let found =
+            self.service.read(|store| Ok(store::backup::find_id(store, self.backup.vault_row, previous)?))?;
+        match found.and_then(|found| found.made_from).filter(|from| *from < view) {
+            None => Ok(None),
+            Some(from) => match storage.changes(from, view) {
+                Err(vfs::FsError::NotFound) => Ok(None),
+                found => found.map_err(Error::storage("compare two snapshots")),
+            },
+        }
     }
 
     fn delete(&self) -> Result<VaultJobEnd> {

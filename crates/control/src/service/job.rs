@@ -16,9 +16,10 @@ use crate::store;
 use crate::warning::Warning;
 use envelope::Bytes;
 use rusqlite::Connection;
+use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use vfs::{Progress, ViewId, VolumeId, panics};
+use vfs::{Pace, Progress, ViewId, VolumeId, panics};
 
 /// The end of a job's run.
 pub(super) enum JobEnd {
@@ -75,11 +76,46 @@ impl Service {
     }
 
     fn run_job(&self, job: Job) {
-        let _ended = EndGuard(self, job.id);
-        if let JobSpec::Backup(of) = job.spec {
-            return self.run_backup_job(job.id, of);
+        let ended = EndGuard(self, job.id);
+        match job.spec {
+            JobSpec::Backup(of) => self.run_backup_job(job.id, of),
+            JobSpec::DeleteSnapshot { volume, .. } => self.run_deletions(job, ended, VolumeId(volume)),
+            _ => {
+                let end = self.work(job);
+                self.finish_job(job, end);
+            }
         }
-        let end = self.work(job);
+    }
+
+    /// Deletes a snapshot, and those of its volume whose deletions wait: the storage looks once for what only they need.
+    fn run_deletions(&self, first: Job, ended: EndGuard<'_>, volume: VolumeId) {
+        let mut jobs = VecDeque::from([(first, ended)]);
+        jobs.extend(self.jobs.join_deletions(volume).into_iter().map(|job| (job, EndGuard(self, job.id))));
+        if jobs.len() > 1 {
+            // All begin, and go on below.
+            jobs.retain(|(job, _)| match self.delete_in_storage(*job, &mut |_| ControlFlow::Break(())) {
+                JobEnd::Failed(reason) => {
+                    self.finish_job(*job, JobEnd::Failed(reason));
+                    false
+                }
+                _ => true,
+            });
+        }
+        while let Some((job, _ended)) = jobs.pop_front() {
+            let mut seen = 0;
+            let mut pace = self.pace(job.id, 0);
+            let end = self.delete_in_storage(job, &mut |progress| {
+                if progress.done != seen {
+                    seen = progress.done;
+                    jobs.iter().for_each(|(other, _)| _ = self.jobs.step(other.id, progress));
+                }
+                pace(progress)
+            });
+            self.finish_job(job, end);
+        }
+    }
+
+    fn finish_job(&self, job: Job, end: JobEnd) {
         // If the store refuses, or the storage does not open, the job is still running there, and the next start goes on
         // with it.
         let ended = self.lock_job(job.spec).and_then(|_locked| self.end_job(job, end));
@@ -91,9 +127,6 @@ impl Service {
 
     fn work(&self, Job { id, spec }: Job) -> JobEnd {
         match spec {
-            JobSpec::DeleteSnapshot { volume, view } => {
-                self.delete_in_storage(id, VolumeId(volume), ViewId(view))
-            }
             JobSpec::Revert { volume, view, .. } => {
                 self.revert_in_storage(id, VolumeId(volume), ViewId(view))
             }
@@ -104,7 +137,7 @@ impl Service {
                 self.restore_in_volume(id, VolumeId(volume), ViewId(view))
             }
             JobSpec::Transfer { relation, .. } => self.transfer(id, relation),
-            JobSpec::Backup(_) => JobEnd::Stopped,
+            JobSpec::DeleteSnapshot { .. } | JobSpec::Backup(_) => JobEnd::Stopped,
         }
     }
 
@@ -123,18 +156,22 @@ impl Service {
         }
     }
 
-    fn delete_in_storage(&self, id: OperationId, volume: VolumeId, view: ViewId) -> JobEnd {
-        let Some(served) = self.served_by_id(volume) else {
-            return JobEnd::Failed("the storage of its volume is not open".to_owned());
+    fn delete_in_storage(&self, Job { id, spec }: Job, pace: &mut Pace<'_>) -> JobEnd {
+        let JobSpec::DeleteSnapshot { volume, view } = spec else { return JobEnd::Stopped };
+        let Some(served) = self.served_by_id(VolumeId(volume)) else {
+            // The removal of its volume cancels it.
+            return match self.jobs.is_cancelled(id) {
+                true => JobEnd::Cancelled,
+                false => JobEnd::Failed("the storage of its volume is not open".to_owned()),
+            };
         };
         // A storage that has no snapshots does not have this one.
         let Some(storage) = served.snapshot_storage() else { return JobEnd::Succeeded };
         self.jobs.begin(id, self.dependencies.pacer.now());
-        let mut recorded_ms = 0;
-        if let Err(error) = self.record_progress(id, &mut recorded_ms) {
+        if let Err(error) = self.record_progress(id, &mut 0) {
             return JobEnd::Failed(error.to_string());
         }
-        let deleted = storage.delete(view, &mut self.pace(id, recorded_ms));
+        let deleted = storage.delete(ViewId(view), pace);
         self.job_end(id, deleted.map_err(Error::storage("delete the snapshot")))
     }
 

@@ -157,6 +157,7 @@ impl Service {
                 snapshot: of.snapshot,
                 kind: of.kind,
                 view: None,
+                made_from: None,
                 previous: None,
                 taken_ms: ms_of(manifest.taken),
                 finished_ms: None,

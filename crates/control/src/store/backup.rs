@@ -43,12 +43,13 @@ pub(crate) fn insert(connection: &Connection, backup: &Backup) -> Result<()> {
 pub(crate) fn update(connection: &Connection, backup: &Backup) -> Result<()> {
     let totals = backup.totals;
     connection.execute(
-        "UPDATE backup SET view = :view, previous = :previous, taken_ms = :taken, finished_ms = :finished, files = :files,
+        "UPDATE backup SET view = :view, made_from = :made_from, previous = :previous, taken_ms = :taken, finished_ms = :finished, files = :files,
              bytes = :bytes, sent_bytes = :sent, skipped = :skipped, state = :state, reason = :reason,
              verified_ms = :verified, damage = :damage, locked_until_ms = :locked, version = :version, changed_ms = :changed
          WHERE vault = :vault AND id = :id",
         named_params! {
             ":vault": backup.vault_row, ":id": row_of_id(backup.id), ":view": backup.view.map(|view| view.0),
+            ":made_from": backup.made_from.map(|view| view.0),
             ":previous": backup.previous.map(row_of_id), ":taken": backup.taken_ms, ":finished": backup.finished_ms,
             ":files": totals.files, ":bytes": totals.bytes, ":sent": totals.sent_bytes, ":skipped": totals.skipped,
             ":state": backup.state.as_str(), ":reason": backup.reason, ":verified": backup.verified_ms,
@@ -145,6 +146,7 @@ fn read(row: &Row<'_>) -> Result<Backup> {
         snapshot: SnapshotName::stored(row.get("snapshot")?),
         kind: word(row, "kind", SnapshotKind::of)?,
         view: row.get::<_, Option<u32>>("view")?.map(ViewId),
+        made_from: row.get::<_, Option<u32>>("made_from")?.map(ViewId),
         previous: row.get::<_, Option<i64>>("previous")?.map(id_of),
         taken_ms: row.get("taken_ms")?,
         finished_ms: row.get("finished_ms")?,

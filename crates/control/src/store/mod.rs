@@ -53,6 +53,7 @@ pub(crate) const MIGRATIONS: &[&str] = &[
     include_str!("0012_backups.sql"),
     include_str!("0013_replication.sql"),
     include_str!("0014_snap_reserve.sql"),
+    include_str!("0015_backup_changes.sql"),
 ];
 
 /// Called just before and after each commit: tests end the process there.

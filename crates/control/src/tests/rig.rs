@@ -15,9 +15,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use vfs::qos::{Gate, Pacer};
 use vfs::sync::{Condvar, Mutex};
 use vfs::{
-    Backend, Blocking, Capabilities, Capacity, FileKey, FsError, FsLimits, FsResult, FsStat, Name, NodeRef,
-    Pace, Progress, Provisioner, Root, SharedNamespace, SnapshotUsage, Snapshots, Time, Usage, ViewId,
-    VolumeId, unpaced,
+    Backend, Blocking, Capabilities, Capacity, ChangedRanges, FileKey, FsError, FsLimits, FsResult, FsStat,
+    Name, NodeRef, Pace, Progress, Provisioner, Root, SharedNamespace, SnapshotUsage, Snapshots, Time, Usage,
+    ViewId, VolumeId, unpaced,
 };
 use vfs_testing::{MemProvisioner, UncheckedNode};
 
@@ -364,6 +364,10 @@ impl Snapshots for FusedBackend {
 
     fn usage(&self, view: ViewId) -> FsResult<SnapshotUsage> {
         self.stored()?.usage(view)
+    }
+
+    fn changes(&self, from: ViewId, to: ViewId) -> FsResult<Option<Arc<dyn ChangedRanges>>> {
+        self.stored()?.changes(from, to)
     }
 }
 

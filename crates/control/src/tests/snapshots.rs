@@ -294,6 +294,40 @@ fn a_deletion_goes_on_after_the_service_was_stopped() {
 }
 
 #[test]
+fn deletions_in_one_volume_run_together_and_leave_threads_to_others() {
+    let rig = Rig::new();
+    let service = Arc::new(furnished(&rig));
+    service.create_volume(&context(), &new_volume("w", "p", 100)).unwrap();
+    let names: Vec<String> = (0..10).map(|number| format!("s{number}")).collect();
+    names.iter().for_each(|name| drop(create(&service, name).unwrap()));
+    service.create_snapshot(&context(), &volume("w"), &new_snapshot("other")).unwrap();
+    rig.deletion_steps.store(5, Ordering::SeqCst);
+    let stopped = rig.snapshots.lock();
+    let deletions: Vec<_> = names.iter().map(|name| delete(&service, name).unwrap().id).collect();
+    let other = service.delete_snapshot(&context(), &volume("w"), &snapshot("other")).unwrap().id;
+    service.start_jobs().unwrap();
+    let wait_for = |id, is_so: &dyn Fn(&crate::Operation) -> bool| {
+        while !is_so(&service.operation(id).unwrap()) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    wait_for(other, &|operation| operation.progress.is_some());
+    wait_for(deletions[0], &|operation| operation.progress.is_some());
+    // The others go on without it.
+    service.cancel_operation(deletions[0]).unwrap();
+    drop(stopped);
+    deletions[1..].iter().for_each(|&id| wait_for(id, &|one| one.outcome == Outcome::Succeeded));
+    wait_for(other, &|operation| operation.outcome == Outcome::Succeeded);
+    wait_for(deletions[0], &|operation| operation.outcome == Outcome::Cancelled);
+    service.stop_jobs();
+    drop(service);
+    let service = rig.open();
+    service.run_waiting_jobs();
+    rig.check_agreement(&service);
+    assert!(service.snapshots(&volume("v"), None, 9).unwrap().items.is_empty());
+}
+
+#[test]
 fn a_volume_with_snapshots_is_deleted_only_with_force() {
     let rig = Rig::new();
     let service = Arc::new(furnished(&rig));

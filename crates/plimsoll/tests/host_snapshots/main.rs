@@ -205,6 +205,26 @@ fn other_things_in_the_directory_are_not_served_over_any_protocol() {
 }
 
 #[test]
+fn directory_of_snapshots_is_hidden_or_listed_as_the_operator_chose() {
+    let Some(mut host) = Host::new() else { return };
+    for (access, is_reachable, is_listed) in
+        [("hidden", false, false), ("reachable", true, false), ("listed", true, true)]
+    {
+        drop(host.served);
+        host.served =
+            Served::start_with(&host.tree, &["--snapshots", "snaps", "--snapshot-directory", access]);
+        for way in &mut host.served.ways() {
+            let name = way.name();
+            let read = way.read_at(".snapshot/first/dir/f");
+            assert_eq!(read.is_ok(), is_reachable, "over {name}, {access}: {read:?}");
+            let Some(names) = way.list("") else { continue };
+            let is_in = names.iter().any(|name| name == ".snapshot" || name == "~snapshot");
+            assert_eq!(is_in, is_listed, "over {name}, {access}: {names:?}");
+        }
+    }
+}
+
+#[test]
 fn snapshot_that_the_host_deletes_is_stale_frees_its_space_and_stops_nothing() {
     let Some(mut host) = Host::new() else { return };
     let mut ways = host.served.ways();

@@ -3,6 +3,7 @@
 //! Reading live state and then looking for a record is safe, because a record is there before a change. So every read
 //! looks for records again after it has read something live, and begins anew if there is one.
 
+mod changes;
 mod listing;
 mod node;
 mod pages;
@@ -12,14 +13,15 @@ mod view;
 
 use crate::node::mount::Mount;
 use crate::undo::Undo;
+use changes::RecordedChanges;
 use node::SnapshotNode;
 use rustix::fs::syncfs;
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
 use std::time::Duration;
 use vfs::{
-    Backend, Blocking, Capabilities, FileKey, FsError, FsLimits, FsResult, FsStat, NodeRef, Pace, Progress,
-    SnapshotUsage, Snapshots, Time, ViewId,
+    Backend, Blocking, Capabilities, ChangedRanges, FileKey, FsError, FsLimits, FsResult, FsStat, NodeRef,
+    Pace, Progress, SnapshotUsage, Snapshots, Time, ViewId,
 };
 use view::SnapshotView;
 
@@ -84,6 +86,11 @@ impl Snapshots for UndoSnapshots {
         let undo = self.mount.undo().ok_or(FsError::NotFound)?;
         undo.find(view).ok_or(FsError::NotFound)?;
         Ok(SnapshotUsage { own_bytes: Some(undo.freed_by(view)?) })
+    }
+
+    fn changes(&self, from: ViewId, to: ViewId) -> FsResult<Option<Arc<dyn ChangedRanges>>> {
+        let undo = self.mount.undo().ok_or(FsError::NotFound)?;
+        Ok(Some(Arc::new(RecordedChanges::new(undo, from, to)?)))
     }
 }
 

@@ -129,42 +129,70 @@ pub(super) fn seek(
     offset: u64,
     what: Seek,
 ) -> FsResult<Option<u64>> {
+    let records = view.undo.records_from(key, view.label.view)?;
+    search(&mut Recorded { view, key, records }, size, offset, what)
+}
+
+/// Where the pieces of a file of a snapshot are.
+trait Pieces {
+    /// What begins at a place: data, a hole, or `None` for a piece that the file itself has; and the end of it.
+    fn piece(&self, bytes: Range<u64>) -> FsResult<(Option<Seek>, u64)>;
+
+    /// The first data or hole of the file itself; `None` if there is none before its end.
+    fn seek_live(&mut self, at: u64, what: Seek) -> FsResult<Option<u64>>;
+}
+
+struct Recorded<'v> {
+    view: &'v SnapshotView,
+    key: &'v FileKey,
+    records: BTreeMap<ViewId, Record>,
+}
+
+impl Pieces for Recorded<'_> {
+    fn piece(&self, bytes: Range<u64>) -> FsResult<(Option<Seek>, u64)> {
+        let (source, piece) = source_of(&self.records, &bytes, self.view.undo.unit())?;
+        let kind = match source {
+            Source::Record(_) => Some(Seek::Data),
+            Source::Hole => Some(Seek::Hole),
+            Source::File => None,
+        };
+        Ok((kind, piece.end))
+    }
+
+    fn seek_live(&mut self, at: u64, what: Seek) -> FsResult<Option<u64>> {
+        let found = with_file(self.view, self.key, |file| match what {
+            Seek::Data => data_from(file, at),
+            Seek::Hole => hole_from(file, at).map(Some),
+        })?;
+        // A change before the answer has a record by now.
+        self.records = self.view.undo.records_from(self.key, self.view.label.view)?;
+        Ok(found)
+    }
+}
+
+fn search(pieces: &mut dyn Pieces, size: u64, offset: u64, what: Seek) -> FsResult<Option<u64>> {
     let mut at = offset;
-    let mut records = view.undo.records_from(key, view.label.view)?;
     // The first one in the file itself from some place before `at` on. Asked once for many pieces: each question may look
     // at all extents up to the end.
     let mut next_live = None;
     while at < size {
-        let (source, piece) = source_of(&records, &(at..size), view.undo.unit())?;
-        let found = match (source, what) {
-            (Source::Record(_), Seek::Data) | (Source::Hole, Seek::Hole) => Some(at),
-            (Source::Record(_), Seek::Hole) | (Source::Hole, Seek::Data) => None,
-            (Source::File, _) => match next_live.filter(|&next| next >= at) {
-                Some(next) => Some(next).filter(|&next| next < piece.end),
-                None => {
-                    next_live = Some(seek_live(view, key, at, what)?.unwrap_or(u64::MAX));
-                    // A change before the answer has a record by now.
-                    records = view.undo.records_from(key, view.label.view)?;
-                    continue;
-                }
-            },
+        let (kind, end) = pieces.piece(at..size)?;
+        let found = match (kind, next_live.filter(|&next| next >= at)) {
+            (Some(kind), _) => (kind == what).then_some(at),
+            (None, Some(next)) => Some(next).filter(|&next| next < end),
+            (None, None) => {
+                next_live = Some(pieces.seek_live(at, what)?.unwrap_or(u64::MAX));
+                continue;
+            }
         };
         match found {
             Some(found) => return Ok(Some(found)),
-            None => at = piece.end,
+            None => at = end,
         }
     }
     Ok(match what {
         Seek::Data => None,
         Seek::Hole => Some(size),
-    })
-}
-
-/// The first data or hole of the file itself; `None` if there is none before its end.
-fn seek_live(view: &SnapshotView, key: &FileKey, at: u64, what: Seek) -> FsResult<Option<u64>> {
-    with_file(view, key, |file| match what {
-        Seek::Data => data_from(file, at),
-        Seek::Hole => hole_from(file, at).map(Some),
     })
 }
 
@@ -226,4 +254,47 @@ fn append(file: Option<BorrowedFd<'_>>, bytes: &Range<u64>, into: &mut Vec<u8>) 
     }
     into.resize(start + len, 0);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PIECES: u64 = 1000;
+    const PIECE: u64 = 4096;
+
+    /// Every second piece has a record that is a hole. The file itself has data, or a hole, from `live` on.
+    struct Alternating {
+        live: u64,
+        questions: u32,
+    }
+
+    impl Pieces for Alternating {
+        fn piece(&self, bytes: Range<u64>) -> FsResult<(Option<Seek>, u64)> {
+            let number = bytes.start / PIECE;
+            Ok(((number % 2 == 1).then_some(Seek::Hole), (number + 1) * PIECE))
+        }
+
+        fn seek_live(&mut self, at: u64, what: Seek) -> FsResult<Option<u64>> {
+            assert_eq!(what, Seek::Data);
+            self.questions += 1;
+            Ok(Some(at.max(self.live)).filter(|&found| found < PIECES * PIECE))
+        }
+    }
+
+    /// The kernel looks at all extents up to its answer.
+    #[test]
+    fn a_search_asks_the_file_itself_once_for_many_pieces() {
+        for (live, found) in [
+            (PIECES * PIECE, None),
+            (100 * PIECE, Some(100 * PIECE)),
+            (100 * PIECE + 7, Some(100 * PIECE + 7)),
+            // In a piece that a record has.
+            (101 * PIECE, Some(102 * PIECE)),
+        ] {
+            let mut pieces = Alternating { live, questions: 0 };
+            assert_eq!(search(&mut pieces, PIECES * PIECE, 0, Seek::Data), Ok(found));
+            assert!(pieces.questions <= 2, "{} questions for data at {live}", pieces.questions);
+        }
+    }
 }

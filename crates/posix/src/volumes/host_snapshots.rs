@@ -19,7 +19,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
-use vfs::backend::snapshots::{Pace, SnapshotUsage, Snapshots};
+use vfs::backend::snapshots::{ChangedRanges, Pace, SnapshotUsage, Snapshots};
 use vfs::sync::Mutex;
 use vfs::{Backend, FsError, FsResult, Snapshot, Time, ViewId};
 
@@ -354,6 +354,11 @@ impl Snapshots for HostSnapshots {
     }
 
     /// Btrfs knows the space that a snapshot alone holds only with quota groups.
+    /// Nothing is backed up from them.
+    fn changes(&self, _: ViewId, _: ViewId) -> FsResult<Option<Arc<dyn ChangedRanges>>> {
+        Ok(None)
+    }
+
     fn usage(&self, view: ViewId) -> FsResult<SnapshotUsage> {
         let state = self.state.lock();
         state.found.get(&view).map(|_| SnapshotUsage::default()).ok_or(FsError::NotFound)

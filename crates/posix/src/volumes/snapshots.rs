@@ -3,6 +3,7 @@
 //! The kernel makes a snapshot in one step and commits it before it returns, so none is ever incomplete. Before its files
 //! are deleted, a snapshot gets another name. docs/formats/data-directory.md draws the tree.
 
+use super::changes::ChangedExtents;
 use super::store::Store;
 use super::tree::{self, open_dir};
 use crate::capacity::dir_lock::DirLock;
@@ -17,7 +18,7 @@ use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Weak};
-use vfs::backend::snapshots::{Pace, Progress, SnapshotUsage, Snapshots};
+use vfs::backend::snapshots::{ChangedRanges, Pace, Progress, SnapshotUsage, Snapshots};
 use vfs::sync::Mutex;
 use vfs::{Backend, FsError, FsResult, ViewId};
 
@@ -106,6 +107,21 @@ impl Store {
     }
 }
 
+impl Store {
+    fn open_snapshot(&self, view: ViewId) -> FsResult<Arc<Store>> {
+        let snapshots = self.snapshot_dir()?;
+        let mut open = snapshots.open.lock();
+        if let Some(store) = open.get(&view).and_then(Weak::upgrade) {
+            return Ok(store);
+        }
+        let mount = self.mount.snapshot(snapshots.root(view)?, &snapshots.options)?;
+        let store = Store::over(mount, Some(Arc::clone(snapshots)))?;
+        open.retain(|_, store| store.strong_count() > 0);
+        open.insert(view, Arc::downgrade(&store));
+        Ok(store)
+    }
+}
+
 impl Snapshots for Store {
     fn create(&self, view: ViewId) -> FsResult<()> {
         let snapshots = self.snapshot_dir()?;
@@ -131,16 +147,11 @@ impl Snapshots for Store {
     }
 
     fn open(&self, view: ViewId) -> FsResult<Arc<dyn Backend>> {
-        let snapshots = self.snapshot_dir()?;
-        let mut open = snapshots.open.lock();
-        if let Some(store) = open.get(&view).and_then(Weak::upgrade) {
-            return Ok(store);
-        }
-        let mount = self.mount.snapshot(snapshots.root(view)?, &snapshots.options)?;
-        let store = Store::over(mount, Some(Arc::clone(snapshots)))?;
-        open.retain(|_, store| store.strong_count() > 0);
-        open.insert(view, Arc::downgrade(&store));
-        Ok(store)
+        Ok(self.open_snapshot(view)?)
+    }
+
+    fn changes(&self, from: ViewId, to: ViewId) -> FsResult<Option<Arc<dyn ChangedRanges>>> {
+        Ok(Some(Arc::new(ChangedExtents([self.open_snapshot(from)?, self.open_snapshot(to)?]))))
     }
 
     fn delete(&self, view: ViewId, pace: &mut Pace<'_>) -> FsResult<bool> {

@@ -7,14 +7,14 @@ use crate::format::bytes::Reader;
 use crate::format::records::{Inode, is_same_state, read_attrs};
 use crate::format::sort_key::{self, Kind};
 use crate::inodes::read_inode;
-use crate::job::{ChangedRanges, Progress};
+use crate::job::Progress;
 use crate::sorter::Sorted;
 use crate::walk::walk;
 use std::cmp::Ordering;
 use std::ops::Range;
 use vfs::volume::copies::next_data;
 use vfs::volume::metadata::Metadata;
-use vfs::{Attrs, Backend, Blocking, FileKey, FileType, FsError, FsResult, NodeRef, Time};
+use vfs::{Attrs, Backend, Blocking, ChangedRanges, FileKey, FileType, FsError, FsResult, NodeRef, Time};
 
 /// A file that changed so shortly before the earlier state may have changed after it without a later time.
 const SLACK_SECONDS: i64 = 2;

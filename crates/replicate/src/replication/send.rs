@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::job::Progress;
 use std::sync::Arc;
 use std::time::Instant;
-use vfs::{Backend, ViewId};
+use vfs::{Backend, ChangedRanges, ViewId};
 
 /// The points of a source.
 pub trait Origin {
@@ -21,6 +21,9 @@ pub trait Origin {
     fn make(&self) -> Result<Point>;
 
     fn open(&self, point: u64) -> Result<Arc<dyn Backend>>;
+
+    /// What changed between two points; `None` if the storage does not know it.
+    fn changes(&self, from: u64, to: u64) -> Result<Option<Arc<dyn ChangedRanges>>>;
 
     /// The state of the replication in which this side was the destination.
     fn maps(&self) -> Result<WorkDir> {
@@ -149,9 +152,11 @@ fn send(
     let old = base.map(|base| Ok::<_, Error>((origin.open(base.number)?, base.taken))).transpose()?;
     let root = new.root().key().in_view(ViewId::LIVE);
     let base = base.map(|base| base.number);
+    let changes = base.map_or(Ok(None), |base| origin.changes(base, point.number))?;
     frames.write(&Message::Begin { point, base, root, is_resumed: after.is_some() }.encode())?;
     frames.flush()?;
-    let sides = Sides { new: &*new, old: old.as_ref().map(|(old, taken)| (&**old, *taken)), changes: None };
+    let old = old.as_ref().map(|(old, taken)| (&**old, *taken));
+    let sides = Sides { new: &*new, old, changes: changes.as_deref() };
     let after = after.as_ref().filter(|(key, _)| !key.is_empty());
     let after = after.map(|(key, offset)| (key.as_slice(), *offset));
     let pace = std::cell::RefCell::new(&mut *means.pace);

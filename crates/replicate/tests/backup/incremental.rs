@@ -1,11 +1,11 @@
 //! A backup after another one: what it reads and what it sends.
 
 use crate::rig::{Rig, Volume, name, new_id, noise, plain, seconds, source};
-use replicate::{ChangedRanges, Error, Key, Source};
+use replicate::{Error, Key, Source};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 use vfs::backend::KEEP_SET_ID;
-use vfs::{FileKey, SetAttrs, SetTime};
+use vfs::{ChangedRanges, FileKey, SetAttrs, SetTime};
 use vfs_testing::UncheckedNode;
 
 const FILES: u64 = 400;

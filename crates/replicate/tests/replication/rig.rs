@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use vfs::backend::provisioner::{Capacity, Root};
 use vfs::sync::Mutex;
-use vfs::{Backend, Pace, Provisioner, Snapshots, ViewId, VolumeId, unpaced};
+use vfs::{Backend, ChangedRanges, Pace, Provisioner, Snapshots, ViewId, VolumeId, unpaced};
 use vfs_testing::MemProvisioner;
 
 const RELATION: RelationId = RelationId([7; 8]);
@@ -75,6 +75,10 @@ impl Origin for &Source {
 
     fn open(&self, point: u64) -> Result<Arc<dyn Backend>> {
         Ok(self.snapshots().open(view(point)).unwrap())
+    }
+
+    fn changes(&self, from: u64, to: u64) -> Result<Option<Arc<dyn ChangedRanges>>> {
+        Ok(self.snapshots().changes(view(from), view(to)).unwrap())
     }
 
     fn confirm(&self, point: Option<u64>) -> Result<()> {

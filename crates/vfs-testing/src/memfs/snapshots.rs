@@ -1,11 +1,14 @@
 //! Snapshots of a [`MemFs`]: copies of all its tables.
 
 use super::MemFs;
+use crate::UncheckedNode;
+use std::ops::Range;
 use std::sync::Arc;
 use vfs::backend::Backend;
-use vfs::backend::snapshots::{Pace, Progress, SnapshotUsage, Snapshots};
+use vfs::backend::snapshots::{ChangedRanges, Pace, Progress, SnapshotUsage, Snapshots};
 use vfs::error::{FsError, FsResult};
 use vfs::file_key::ViewId;
+use vfs::{Blocking, FileKey};
 
 impl MemFs {
     /// Replaces the live files with those of a snapshot.
@@ -65,5 +68,21 @@ impl Snapshots for MemFs {
 
     fn usage(&self, view: ViewId) -> FsResult<SnapshotUsage> {
         self.snapshot(view).map(|_| SnapshotUsage::default())
+    }
+    fn changes(&self, from: ViewId, to: ViewId) -> FsResult<Option<Arc<dyn ChangedRanges>>> {
+        Ok(Some(Arc::new(Compared([self.snapshot(from)?, self.snapshot(to)?]))))
+    }
+}
+
+/// Two snapshots, whose data is compared.
+struct Compared([MemFs; 2]);
+
+impl ChangedRanges for Compared {
+    fn may_differ(&self, key: &FileKey, range: Range<u64>) -> bool {
+        let len = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
+        let [old, new] = self.0.each_ref().map(|snapshot| {
+            snapshot.node(key, Blocking::Allowed)?.read_vec(range.start, len, Blocking::Allowed)
+        });
+        old.is_err() || old != new
     }
 }

@@ -125,6 +125,7 @@ enum Bug {
     DeletesTwoSnapshots,
     /// A new snapshot replaces the one of its number.
     ReusesViews,
+    MissesChanges,
 }
 
 struct Shared {

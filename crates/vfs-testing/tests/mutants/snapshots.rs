@@ -1,9 +1,9 @@
 //! Wrong snapshots.
 
 use super::{Bug, Mutant, assert_caught};
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
-use vfs::{Backend, FsResult, Pace, SnapshotUsage, Snapshots, ViewId};
+use vfs::{Backend, ChangedRanges, FileKey, FsResult, Pace, SnapshotUsage, Snapshots, ViewId};
 
 impl Snapshots for Mutant {
     fn create(&self, view: ViewId) -> FsResult<()> {
@@ -33,6 +33,19 @@ impl Snapshots for Mutant {
     fn usage(&self, view: ViewId) -> FsResult<SnapshotUsage> {
         Snapshots::usage(&self.0.fs, view)
     }
+
+    fn changes(&self, from: ViewId, to: ViewId) -> FsResult<Option<Arc<dyn ChangedRanges>>> {
+        struct Nothing;
+        impl ChangedRanges for Nothing {
+            fn may_differ(&self, _: &FileKey, _: Range<u64>) -> bool {
+                false
+            }
+        }
+        match self.0.bug {
+            Bug::MissesChanges => Ok(Some(Arc::new(Nothing))),
+            _ => self.0.fs.changes(from, to),
+        }
+    }
 }
 
 #[test]
@@ -50,5 +63,6 @@ fn wrong_snapshots_are_noticed() {
         Bug::DeletesTwoSnapshots,
         &["snapshots/the_others_stay_when_one_is_deleted", "snapshots/random_operations_leave_them_alone"],
     );
+    assert_caught(Bug::MissesChanges, &["snapshots/changed_ranges_have_every_change"]);
     assert_caught(Bug::ReusesViews, &["snapshots/a_number_is_used_once"]);
 }

@@ -2,8 +2,8 @@
 
 use super::Backend;
 use crate::error::FsResult;
-use crate::file_key::ViewId;
-use std::ops::ControlFlow;
+use crate::file_key::{FileKey, ViewId};
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
 /// The space of a snapshot, in bytes. `None`: the storage does not know it.
@@ -29,6 +29,13 @@ pub fn unpaced(_: Progress) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
+/// The data that changed between two snapshots, where the storage knows it.
+pub trait ChangedRanges: Send + Sync {
+    /// Whether a range of a file that both snapshots have may have other data in the later one. True if it is not known, as
+    /// after a snapshot was deleted.
+    fn may_differ(&self, key: &FileKey, range: Range<u64>) -> bool;
+}
+
 /// The snapshots of a volume, each under a number that the caller chooses: above those of all earlier ones, at most
 /// [`ViewId::MAX`].
 pub trait Snapshots: Send + Sync {
@@ -50,4 +57,8 @@ pub trait Snapshots: Send + Sync {
     fn delete(&self, view: ViewId, pace: &mut Pace<'_>) -> FsResult<bool>;
 
     fn usage(&self, view: ViewId) -> FsResult<SnapshotUsage>;
+
+    /// What changed from a snapshot to a later one; `None` if the storage does not know it.
+    /// [`crate::FsError::NotFound`] if one of them does not exist.
+    fn changes(&self, from: ViewId, to: ViewId) -> FsResult<Option<Arc<dyn ChangedRanges>>>;
 }

@@ -15,7 +15,7 @@ use rusqlite::Connection;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use vfs::{Backend, FsError, VolumeId};
+use vfs::{Backend, ChangedRanges, FsError, FsResult, Snapshots, ViewId, VolumeId};
 
 /// Points that stay on each side.
 const POINTS_KEPT: usize = 2;
@@ -71,6 +71,25 @@ impl<'s> SourceSide<'s> {
     fn side(&self) -> replicate::Result<Vec<SidePoint>> {
         self.service.points_of(self.relation, self.volume_id).map_err(unable)
     }
+
+    /// Asks the storage for something about the snapshots of points.
+    fn ask<T, const N: usize>(
+        &self,
+        points: [u64; N],
+        ask: impl FnOnce(&dyn Snapshots, [ViewId; N]) -> FsResult<T>,
+    ) -> replicate::Result<T> {
+        let shown = || format!("point {} of the source", points.map(|point| point.to_string()).join(" or "));
+        let failed = |error| replicate::Error::File(shown(), error);
+        let side = self.side()?;
+        let view = |point| side.iter().find(|(number, _)| *number == point).map(|found| found.1.view);
+        let mut views = [ViewId::LIVE; N];
+        for (found, point) in views.iter_mut().zip(points) {
+            *found = view(point).ok_or_else(|| failed(FsError::NotFound))?;
+        }
+        let served = self.service.served(&self.volume).ok_or_else(|| failed(FsError::Io))?;
+        let snapshots = served.snapshot_storage().ok_or_else(|| failed(FsError::NotSupported))?;
+        ask(snapshots, views).map_err(failed)
+    }
 }
 
 impl Origin for SourceSide<'_> {
@@ -90,14 +109,11 @@ impl Origin for SourceSide<'_> {
     }
 
     fn open(&self, point: u64) -> replicate::Result<Arc<dyn Backend>> {
-        let shown = || format!("point {point} of the source");
-        let failed = |error| replicate::Error::File(shown(), error);
-        let side = self.side()?;
-        let found =
-            side.iter().find(|(number, _)| *number == point).ok_or_else(|| failed(FsError::NotFound))?;
-        let served = self.service.served(&self.volume).ok_or_else(|| failed(FsError::Io))?;
-        let snapshots = served.snapshot_storage().ok_or_else(|| failed(FsError::NotSupported))?;
-        snapshots.open(found.1.view).map_err(failed)
+        self.ask([point], |snapshots, [view]| snapshots.open(view))
+    }
+
+    fn changes(&self, from: u64, to: u64) -> replicate::Result<Option<Arc<dyn ChangedRanges>>> {
+        self.ask([from, to], |snapshots, [from, to]| snapshots.changes(from, to))
     }
 
     fn maps(&self) -> replicate::Result<WorkDir> {

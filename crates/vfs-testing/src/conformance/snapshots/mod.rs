@@ -1,11 +1,13 @@
 //! Snapshots of the whole volume.
 
+mod changes;
 mod state;
 
 use super::expect::{attrs, contents, eq, holds, names, refused};
 use super::oracle;
 use super::rig::{AclKind, Failure, Fixture, Lack, Outcome, family, name};
 use crate::UncheckedNode;
+use changes::changed_ranges_have_every_change;
 use state::{State, in_snapshot, same};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +22,7 @@ family!("snapshots":
     a_number_is_used_once, unstable_data_is_in_it, an_open_file_without_a_name_is_left_out,
     each_has_the_state_of_its_time, the_others_stay_when_one_is_deleted, a_deletion_goes_on_after_a_break,
     two_opens_are_one_state, they_survive_a_restart, a_change_under_way_is_in_it_whole_or_not_at_all,
-    random_operations_leave_them_alone,
+    random_operations_leave_them_alone, changed_ranges_have_every_change,
 );
 
 /// The snapshots of the backend, if it has any.

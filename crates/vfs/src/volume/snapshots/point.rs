@@ -6,7 +6,7 @@
 
 use super::frozen::{ReadOnlyNode, ReadOnlyView, seen_lookup};
 use crate::backend::capabilities::Capabilities;
-use crate::backend::snapshots::{Pace, SnapshotUsage, Snapshots};
+use crate::backend::snapshots::{ChangedRanges, Pace, SnapshotUsage, Snapshots};
 use crate::backend::{Backend, Blocking, Lookup, NodeRef};
 use crate::error::{FsError, FsResult};
 use crate::file_key::{FileKey, ViewId};
@@ -148,6 +148,10 @@ impl Snapshots for PointBackend {
 
     fn usage(&self, view: ViewId) -> FsResult<SnapshotUsage> {
         self.of_snapshots(|snapshots| snapshots.usage(view))
+    }
+
+    fn changes(&self, from: ViewId, to: ViewId) -> FsResult<Option<Arc<dyn ChangedRanges>>> {
+        self.of_snapshots(|snapshots| snapshots.changes(from, to))
     }
 }
 
