@@ -1,6 +1,7 @@
 //! Reconciles backups at the start. Their jobs are in the journal and go on by themselves. What else an earlier run can leave
 //! is a snapshot whose backup was not begun, or has ended.
 
+use crate::backup::BackupState;
 use crate::error::Result;
 use crate::kind::Kind;
 use crate::kind::State;
@@ -9,15 +10,23 @@ use crate::service::Service;
 use crate::snapshot::{SnapshotKind, SnapshotState};
 use crate::store;
 use crate::volume::Volume;
+use std::collections::BTreeMap;
 
 impl Service {
     pub(crate) fn reconcile_backups(&self) -> Result<()> {
         let context = ChangeContext::by(Actor::new("plimsoll"));
         let left = self.read(|store| {
-            let used: Vec<_> = store::backup::all(store)?
-                .into_iter()
-                .filter_map(|one| Some((one.volume_id, one.view?)))
-                .collect();
+            let backups = store::backup::all(store)?;
+            // Also the one that the next backup is compared with.
+            let mut last = BTreeMap::new();
+            for one in backups.iter().filter(|one| one.state == BackupState::Ready) {
+                let of = last.entry((one.vault_row, one.volume_id)).or_insert(one);
+                let age = |backup: &crate::backup::Backup| (backup.taken_ms, backup.created_ms);
+                *of = if age(one) >= age(of) { one } else { of };
+            }
+            let lasting = last.values().filter_map(|one| Some((one.volume_id, one.made_from?)));
+            let unfinished = backups.iter().filter_map(|one| Some((one.volume_id, one.view?)));
+            let used: Vec<_> = lasting.chain(unfinished).collect();
             let mut left = Vec::new();
             for volume in store::volume::all(store)? {
                 let snapshots = store::snapshot::of_volume(store, volume.id)?.into_iter();

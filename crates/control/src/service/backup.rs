@@ -308,12 +308,22 @@ impl Service {
         self.read(|store| Ok(store::backup::all(store)?))
     }
 
+    /// Deletes the snapshots of earlier backups of a volume in the same vault: the next one is compared with this one.
+    pub(super) fn delete_former_snapshots(&self, last: &Backup) -> Result<()> {
+        let mut former = self.read(|store| Ok(store::backup::of_volume(store, last.volume_id)?))?;
+        former.retain(|one| one.vault_row == last.vault_row && one.id != last.id && one.view.is_none());
+        former.iter().for_each(|one| self.delete_own_snapshot(one));
+        Ok(())
+    }
+
     /// Deletes the snapshot that a backup had made for itself. A failure is in the record, and the next start repeats it.
     pub(super) fn delete_own_snapshot(&self, backup: &Backup) {
         let (volume, name) = (&backup.volume, &backup.snapshot);
         let is_own = |found: &Snapshot| {
+            // A later snapshot can have the same name.
             found.kind == SnapshotKind::Backup
                 && found.volume_id == backup.volume_id
+                && Some(found.view) == backup.made_from
                 && found.state == SnapshotState::Ready
         };
         if self.snapshot(volume, name).is_ok_and(|found| is_own(&found)) {

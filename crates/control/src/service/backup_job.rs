@@ -130,7 +130,7 @@ impl Service {
         let Some(backup) = ended else { return Ok(()) };
         match (of, &end) {
             (BackupJob::Create { .. }, VaultJobEnd::Made(_)) => {
-                self.delete_own_snapshot(&backup);
+                self.delete_former_snapshots(&backup)?;
                 self.retire(&backup)
             }
             (BackupJob::Create { .. }, VaultJobEnd::Cancelled) => {

@@ -334,17 +334,16 @@ impl Service {
         Err(Error::Locked { snapshot: snapshot.full_name(), until })
     }
 
-    /// Refuses the deletion of a volume with locked snapshots, and without force with any.
-    pub(super) fn check_no_snapshots(&self, volume: VolumeId, force: bool) -> Result<()> {
+    /// Refuses the deletion of a volume with locked snapshots, and without force with any but those that backups have left.
+    pub(super) fn check_snapshots_may_go(&self, volume: VolumeId, force: bool) -> Result<()> {
         let all = self.read(|store| Ok(store::snapshot::of_volume(store, volume)?))?;
         all.iter().try_for_each(|snapshot| self.check_unlocked(snapshot))?;
-        let present = all.iter().filter(|one| one.state != SnapshotState::Deleting).count();
-        match all.first() {
-            Some(first) if present > 0 && !force => {
-                Err(Error::HasSnapshots { volume: first.volume.to_string(), snapshots: present })
-            }
-            _ => Ok(()),
-        }
+        let is_left = |one: &Snapshot| one.kind == SnapshotKind::Backup && self.check_no_backup(one).is_ok();
+        if force { Ok(()) } else { check_none(&all, is_left) }
+    }
+
+    pub(super) fn check_no_snapshots(&self, volume: VolumeId) -> Result<()> {
+        check_none(&self.read(|store| Ok(store::snapshot::of_volume(store, volume)?))?, |_| false)
     }
 
     /// The end of a lock. Names the clock of locks if that is behind the time of day.
@@ -434,4 +433,13 @@ fn check_description(text: &str) -> Result<()> {
         format!("a description of {chars} characters"),
         format!("at most {DESCRIPTION_CHARS_MAX} characters, and none that control a terminal"),
     ))
+}
+
+/// Refuses snapshots, apart from those that do not count.
+fn check_none(all: &[Snapshot], counts_not: impl Fn(&Snapshot) -> bool) -> Result<()> {
+    let counting = |one: &&Snapshot| one.state != SnapshotState::Deleting && !counts_not(one);
+    match (all.first(), all.iter().filter(counting).count()) {
+        (None, _) | (_, 0) => Ok(()),
+        (Some(first), snapshots) => Err(Error::HasSnapshots { volume: first.volume.to_string(), snapshots }),
+    }
 }

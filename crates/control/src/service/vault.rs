@@ -216,7 +216,7 @@ impl Service {
         let _changes = self.vaults.changes.lock();
         let vault = self.vault(name)?;
         check_version(context, Kind::Vault, name.as_str(), vault.version)?;
-        self.change(|store| {
+        let (left, operation) = self.change(|store| {
             if let Some(policy) = store::policy::of_vault(store, vault.row)? {
                 return Err(BackupError::VaultOfPolicy {
                     vault: name.to_string(),
@@ -229,14 +229,18 @@ impl Service {
                 let backup = full_name(name, "…");
                 return Err(BackupError::Busy { backup, operation: job.id.0 }.into());
             }
-            let backups = store::backup::of_vault(store, vault.row)?.len();
+            let left = store::backup::of_vault(store, vault.row)?;
+            let backups = left.len();
             if backups > 0 && !context.force {
                 return Err(BackupError::VaultInUse { vault: name.to_string(), backups }.into());
             }
             store::vault::delete(store, vault.row)?;
             let detail = if backups > 0 { "its backups stay in it" } else { "" };
-            self.record(store, context, Verb::Delete, (Kind::Vault, name.as_str()), detail)
-        })
+            let thing = (Kind::Vault, name.as_str());
+            Ok((left, self.record(store, context, Verb::Delete, thing, detail)?))
+        })?;
+        left.iter().for_each(|backup| self.delete_own_snapshot(backup));
+        Ok(operation)
     }
 
     pub fn vault(&self, name: &VaultName) -> Result<Vault> {

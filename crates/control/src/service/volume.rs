@@ -250,7 +250,7 @@ impl Service {
         })?;
         if found.state != State::Deleting {
             self.check_no_replication(&volume)?;
-            self.check_no_snapshots(volume.id, context.force)?;
+            self.check_snapshots_may_go(volume.id, context.force)?;
         }
         let clients = self.dependencies.mounts.clients_of(volume.id);
         if clients > 0 && !context.force {

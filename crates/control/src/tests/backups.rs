@@ -121,8 +121,43 @@ fn text<T: std::fmt::Debug>(result: Result<T>) -> String {
     result.unwrap_err().to_string()
 }
 
+/// The volume `v` has the snapshot of its last backup, with which the next one is compared, and no other one.
+pub(super) fn check_own_snapshots(service: &Service, when: &str) {
+    let backups = service.backups(&vault_name(), None, 100).unwrap().items;
+    let ready = backups.into_iter().filter(|one| one.state == BackupState::Ready);
+    let last = ready.max_by_key(|one| (one.taken_ms, one.created_ms)).and_then(|one| one.made_from);
+    let snapshots = service.snapshots(&volume("v"), None, 10).unwrap().items;
+    let own: Vec<_> = snapshots.iter().map(|one| (one.kind, Some(one.view))).collect();
+    assert_eq!(own, last.map(|_| (SnapshotKind::Backup, last)).into_iter().collect::<Vec<_>>(), "{when}");
+}
+
 #[test]
-fn volume_is_restored_from_a_backup_and_its_own_snapshot_is_gone() {
+fn backup_is_compared_with_the_snapshot_of_the_last_one() {
+    let rig = Rig::new();
+    let (service, _place) = with_vault(&rig);
+    fill(&rig, &service);
+    let mut last = None;
+    for name in ["b1", "b2", "b3", "b4", "b5"] {
+        if name == "b4" {
+            // The storage does not know it then.
+            let own = service.snapshots(&volume("v"), None, 10).unwrap().items.remove(0);
+            let deleted = service.delete_snapshot(&context(), &volume("v"), &own.name).unwrap();
+            assert_eq!(done(&service, &deleted), Outcome::Succeeded);
+        }
+        write(&backend(&rig, &service, "v").root(), "plan.txt", format!("the plan of {name}").as_bytes());
+        let now = back_up(&service, name).made_from.unwrap();
+        check_own_snapshots(&service, name);
+        let compared = std::mem::take(&mut *rig.compared.lock());
+        assert_eq!(compared, last.map(|last| [last, now]).into_iter().collect::<Vec<_>>(), "{name}");
+        last = Some(now);
+    }
+    service.delete_vault(&context().forced(), &vault_name()).unwrap();
+    service.run_waiting_jobs();
+    assert!(service.snapshots(&volume("v"), None, 10).unwrap().items.is_empty());
+}
+
+#[test]
+fn volume_is_restored_from_a_backup_and_goes_with_the_snapshot_of_it() {
     let rig = Rig::new();
     let (service, _place) = with_vault(&rig);
     fill(&rig, &service);
@@ -130,7 +165,7 @@ fn volume_is_restored_from_a_backup_and_its_own_snapshot_is_gone() {
     let made = back_up(&service, "b1");
     assert_eq!((made.state, made.kind), (BackupState::Ready, SnapshotKind::Manual));
     assert_eq!(made.totals.bytes, 14 + 300_000 + 4);
-    assert!(service.snapshots(&volume("v"), None, 10).unwrap().items.is_empty());
+    check_own_snapshots(&service, "after a backup");
     service.delete_volume(&context(), &volume("v")).unwrap();
     let begun =
         service.restore_volume(&context(), &vault_name(), &made.name, &new_volume("w", "p", 1024)).unwrap();
@@ -366,7 +401,7 @@ fn vault_that_is_gone_fails_the_job_and_the_same_request_goes_on() {
     assert_eq!(service.snapshots(&volume("v"), None, 10).unwrap().items.len(), 1);
     std::fs::rename(&moved, place.path()).unwrap();
     back_up(&service, "b1");
-    assert!(service.snapshots(&volume("v"), None, 10).unwrap().items.is_empty());
+    check_own_snapshots(&service, "after the same request");
 }
 
 #[test]
@@ -603,5 +638,5 @@ fn policy_that_fails_says_so_and_the_next_due_time_begins_anew() {
     run(12);
     let all = service.backups(&vault_name(), None, 100).unwrap().items;
     assert_eq!(all.iter().map(|one| one.state).collect::<Vec<_>>(), [BackupState::Ready]);
-    assert!(service.snapshots(&volume("v"), None, 10).unwrap().items.is_empty());
+    check_own_snapshots(&service, "after a run that failed and one that did not");
 }

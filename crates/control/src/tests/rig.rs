@@ -42,6 +42,8 @@ pub(super) struct Rig {
     pub(super) lacks_snapshots: Arc<AtomicBool>,
     /// The steps of the deletion of a snapshot.
     pub(super) deletion_steps: Arc<AtomicU64>,
+    /// The snapshots that the storage was asked to compare.
+    pub(super) compared: Arc<Mutex<Vec<[ViewId; 2]>>>,
     /// The volumes in the order of opening.
     pub(super) opened: Arc<Mutex<Vec<VolumeId>>>,
     pub(super) network: Arc<FakeNetwork>,
@@ -99,6 +101,7 @@ struct FusedSnapshots {
     gate: Arc<Mutex<()>>,
     lacks: Arc<AtomicBool>,
     steps: Arc<AtomicU64>,
+    compared: Arc<Mutex<Vec<[ViewId; 2]>>>,
 }
 
 /// A volume in memory whose snapshots are made with steps that can fail.
@@ -367,6 +370,7 @@ impl Snapshots for FusedBackend {
     }
 
     fn changes(&self, from: ViewId, to: ViewId) -> FsResult<Option<Arc<dyn ChangedRanges>>> {
+        self.with.compared.lock().push([from, to]);
         self.stored()?.changes(from, to)
     }
 }
@@ -413,6 +417,7 @@ impl Rig {
             snapshots: Arc::default(),
             lacks_snapshots: Arc::default(),
             deletion_steps: Arc::new(AtomicU64::new(1)),
+            compared: Arc::default(),
             opened: Arc::default(),
             network: Arc::default(),
             drawn: Arc::default(),
@@ -444,6 +449,7 @@ impl Rig {
                     gate: Arc::clone(&self.snapshots),
                     lacks: Arc::clone(&self.lacks_snapshots),
                     steps: Arc::clone(&self.deletion_steps),
+                    compared: Arc::clone(&self.compared),
                 },
                 opened: Arc::clone(&self.opened),
             }),

@@ -181,7 +181,7 @@ impl Service {
             let closed = || Error::storage(format!("open the volume {}", one.name))(FsError::Io);
             storage(&*self.served(&one.name).ok_or_else(closed)?, &one.name)?;
         }
-        self.check_no_snapshots(volume.id, false)?;
+        self.check_no_snapshots(volume.id)?;
         let name = &volume.name;
         if volume.policy.is_some() {
             return Err(Error::invalid(
