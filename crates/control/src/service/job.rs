@@ -6,7 +6,7 @@ use super::Service;
 use crate::error::{Error, Result};
 use crate::job::{Cancelled, Job, JobSpec};
 use crate::kind::Kind;
-use crate::limits::{JOB_RECORD_MS, JOB_THREADS};
+use crate::limits::{JOB_RECORD_MS, JOB_THREADS, REVERT_RETRY_MS};
 use crate::name::VolumeName;
 use crate::object_locks::Locked;
 use crate::operation::{Operation, OperationId, Outcome};
@@ -18,6 +18,7 @@ use envelope::Bytes;
 use rusqlite::Connection;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Duration;
 use vfs::{Progress, ViewId, VolumeId, panics};
 
 /// The end of a job's run.
@@ -124,12 +125,19 @@ impl Service {
     }
 
     fn delete_in_storage(&self, id: OperationId, volume: VolumeId, view: ViewId) -> JobEnd {
-        let Some(served) = self.served_by_id(volume) else {
-            return JobEnd::Failed("the storage of its volume is not open".to_owned());
+        self.jobs.begin(id, self.dependencies.pacer.now());
+        let served = loop {
+            match self.served_by_id(volume) {
+                None => return JobEnd::Failed("the storage of its volume is not open".to_owned()),
+                Some(served) if served.check_open().is_ok() => break served,
+                // Its replication changes it just now.
+                Some(_) if self.jobs.rest(id, Duration::from_millis(REVERT_RETRY_MS)).is_continue() => {}
+                Some(_) if self.jobs.is_cancelled(id) => return JobEnd::Cancelled,
+                Some(_) => return JobEnd::Stopped,
+            }
         };
         // A storage that has no snapshots does not have this one.
         let Some(storage) = served.snapshot_storage() else { return JobEnd::Succeeded };
-        self.jobs.begin(id, self.dependencies.pacer.now());
         let mut recorded_ms = 0;
         if let Err(error) = self.record_progress(id, &mut recorded_ms) {
             return JobEnd::Failed(error.to_string());
