@@ -95,7 +95,7 @@ impl Service {
             JobSpec::DeleteSnapshot { volume, view } => {
                 self.delete_in_storage(id, VolumeId(volume), ViewId(view))
             }
-            JobSpec::Revert { volume, view, .. } => {
+            JobSpec::Revert { volume, view, .. } | JobSpec::Break { volume, view } => {
                 self.revert_in_storage(id, VolumeId(volume), ViewId(view))
             }
             JobSpec::Clone { volume, source, view } => {
@@ -112,7 +112,7 @@ impl Service {
     /// Locks the volume of a job whose end changes more of it than its snapshots.
     fn lock_job(&self, spec: JobSpec) -> Result<Option<Locked<'_>>> {
         match spec {
-            JobSpec::Revert { .. } | JobSpec::Clone { .. } => {
+            JobSpec::Revert { .. } | JobSpec::Break { .. } | JobSpec::Clone { .. } => {
                 let volume = self.volume_of(spec)?;
                 volume.map(|volume| self.lock_volume(&volume, None)).transpose()
             }
@@ -125,17 +125,17 @@ impl Service {
     }
 
     fn delete_in_storage(&self, id: OperationId, volume: VolumeId, view: ViewId) -> JobEnd {
-        self.jobs.begin(id, self.dependencies.pacer.now());
-        let served = loop {
-            match self.served_by_id(volume) {
-                None => return JobEnd::Failed("the storage of its volume is not open".to_owned()),
-                Some(served) if served.check_open().is_ok() => break served,
-                // Its replication changes it just now.
-                Some(_) if self.jobs.rest(id, Duration::from_millis(REVERT_RETRY_MS)).is_continue() => {}
-                Some(_) if self.jobs.is_cancelled(id) => return JobEnd::Cancelled,
-                Some(_) => return JobEnd::Stopped,
-            }
+        let Some(served) = self.served_by_id(volume) else {
+            return JobEnd::Failed("the storage of its volume is not open".to_owned());
         };
+        self.jobs.begin(id, self.dependencies.pacer.now());
+        if served.check_open().is_err() {
+            // A change of its replication has the storage. Its job may need this thread.
+            if self.jobs.rest(id, Duration::from_millis(REVERT_RETRY_MS)).is_continue() {
+                self.jobs.push(Job { id, spec: JobSpec::delete_snapshot(volume, view) });
+            }
+            return if self.jobs.is_cancelled(id) { JobEnd::Cancelled } else { JobEnd::Stopped };
+        }
         // A storage that has no snapshots does not have this one.
         let Some(storage) = served.snapshot_storage() else { return JobEnd::Succeeded };
         let mut recorded_ms = 0;
@@ -199,8 +199,9 @@ impl Service {
                 self.end_deletion(id, (VolumeId(volume), ViewId(view)), &outcome)
             }
             JobSpec::Revert { volume, view, size_before } => {
-                self.end_revert(id, (VolumeId(volume), ViewId(view)), Bytes(size_before), &outcome)
+                self.end_revert(id, (VolumeId(volume), ViewId(view)), Bytes(size_before), &outcome, true)
             }
+            JobSpec::Break { volume, view } => self.end_break(id, (VolumeId(volume), ViewId(view)), &outcome),
             JobSpec::Clone { volume, .. } => self.end_clone(id, VolumeId(volume), &outcome),
             JobSpec::RestoreFiles { .. } => {
                 self.change(|store| self.end_operation(store, id, &outcome).map(drop))

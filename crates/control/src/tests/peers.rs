@@ -241,6 +241,7 @@ fn both_sides_written_after_a_partition_are_never_merged_and_both_last_points_ar
     assert!(matches!(sites.sync(), Outcome::Failed(_)));
     sites.b.rig.network.cut.store(0, Ordering::SeqCst);
     b.break_replication(&context(), &volume("copy")).unwrap();
+    sites.run();
     put(&sites.b.rig, b, "copy", "own", 3);
     sites.put("late", 4);
     let refused = refusal(b.resume_replication(&context(), &volume("copy")));

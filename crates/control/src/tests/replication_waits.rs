@@ -67,11 +67,25 @@ fn clients_wait_while_a_break_drops_half_a_transfer() {
     let before = seen(&rig, &service, "copy");
     let held = rig.snapshots.lock();
     thread::scope(|scope| {
-        let broken = scope.spawn(|| service.break_replication(&context(), &volume("copy")).map(drop));
-        until_waits(&rig, &service);
+        let begun = service.break_replication(&context(), &volume("copy")).unwrap().operation;
+        assert_eq!(begun.outcome, Outcome::Running);
+        assert!(waits(&rig, &service));
+        scope.spawn(|| service.run_waiting_jobs());
+        while service.operation(begun.id).unwrap().progress.is_none() {
+            thread::yield_now();
+        }
+        // Asked again, it is the same job; nothing else begins meanwhile.
+        let again = service.break_replication(&context().forced(), &volume("copy")).unwrap().operation;
+        assert_eq!(again.id, begun.id);
+        assert!(service.sync_replication(&context(), &volume("copy")).is_err());
+        assert!(service.resume_replication(&context().forced(), &volume("copy")).is_err());
+        assert!(service.create_snapshot(&context(), &volume("copy"), &new_snapshot("s")).is_err());
+        assert!(waits(&rig, &service));
         drop(held);
-        broken.join().unwrap().unwrap();
     });
+    let found = service.replication(&volume("copy")).unwrap();
+    assert_eq!(service.replication_status(&found).unwrap().state, MirrorState::Stopped);
+    rig.check_agreement(&service);
     assert!(is_writable(&rig, &service, "copy"));
     assert_eq!(seen(&rig, &service, "copy"), before);
 }

@@ -1,5 +1,6 @@
 //! Creates, breaks, resumes, reverses and deletes replications. The file `transfer` moves the data.
 
+mod break_off;
 mod peers;
 mod reverse;
 mod source;
@@ -30,7 +31,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use vfs::claims::Grace;
-use vfs::{Backend, FsError, FsResult, PointBackend, Time, VolumeId, unpaced};
+use vfs::{Backend, FsError, FsResult, PointBackend, Time, VolumeId};
 
 /// Attempts to work on a storage that clients have just left.
 const CLOSE_POLLS_MAX: u32 = 200;
@@ -208,52 +209,16 @@ impl Service {
         let replication = self.replication(volume)?;
         check_version(context, Kind::Replication, volume.as_str(), replication.version)?;
         if let Some(running) = self.running_transfer(&replication)? {
+            if running.spec.is_some_and(JobSpec::is_break) {
+                let state = State::Reverting;
+                return Err(Error::Changing { volume: volume.to_string(), state });
+            }
             return self.operation(running.id);
         }
         if replication.phase != Phase::Active {
             return Err(self.refuse_state(&replication, "a replication that is not stopped; resume it")?);
         }
         self.begin_transfer(context, &replication, Verb::Update, "transfer")
-    }
-
-    /// Makes the destination writable, at its last point. A transfer that runs is dropped if this is forced; without any
-    /// point the replication is then aborted.
-    pub fn break_replication(
-        &self,
-        context: &ChangeContext,
-        volume: &VolumeName,
-    ) -> Result<ChangeResult<Replication>> {
-        let replication = self.replication(volume)?;
-        if let Some(running) = self.running_transfer(&replication)? {
-            if !context.force {
-                return Err(ReplicationError::Transferring { volume: volume.to_string() }.into());
-            }
-            _ = self.cancel_operation(running.id);
-            self.jobs.wait(running.id);
-        }
-        let _locked = self.lock_volume(volume, None)?;
-        let replication = self.replication(volume)?;
-        check_version(context, Kind::Replication, volume.as_str(), replication.version)?;
-        if self.running_transfer(&replication)?.is_some() {
-            return Err(ReplicationError::Transferring { volume: volume.to_string() }.into());
-        }
-        let points = self.points(&replication, replication.volume_id)?;
-        let phase = if points.is_empty() { Phase::Aborted } else { Phase::Stopped };
-        if replication.phase != Phase::Active {
-            let operation = self.record_replication(context, &replication, UNCHANGED)?;
-            return Ok(ChangeResult { value: replication, operation });
-        }
-        let of = self.find_volume(volume)?;
-        if phase == Phase::Stopped {
-            self.drop_partial(&replication, &of, &points)?;
-        }
-        let after = self.updated(Replication { phase, ..replication });
-        let operation = self.change(|store| {
-            store::replication::update(store, &after)?;
-            self.record(store, context, Verb::Update, (Kind::Replication, volume.as_str()), "break")
-        })?;
-        self.reopen(&of, &|| Ok(()))?;
-        Ok(ChangeResult { value: after, operation })
     }
 
     /// Follows the source again. The destination's changes since the last common point are lost, so this has to be forced
@@ -574,22 +539,6 @@ impl Service {
         count_changes((&*old, taken(point)), &*live, &mut means).map_err(refused)
     }
 
-    /// Drops an unfinished transfer: the live files are those of the last point again.
-    fn drop_partial(&self, replication: &Replication, of: &Volume, points: &[SidePoint]) -> Result<()> {
-        let work = self.work_dir(replication)?;
-        let numbers: Vec<u64> = points.iter().map(|(number, _)| *number).collect();
-        if !work.is_partial(&numbers).map_err(refused)? {
-            return Ok(());
-        }
-        work.invalidate().map_err(refused)?;
-        if let Some((_, last)) = points.last() {
-            self.reopen(of, &|| {
-                self.dependencies.provisioner.revert(of.id, last.view, &mut unpaced).map(drop)
-            })?;
-        }
-        work.discard(&numbers).map_err(refused)
-    }
-
     fn clear_storage(&self, of: &Volume) -> Result<()> {
         let backend =
             self.dependencies.provisioner.open(of.id).map_err(Error::storage("empty the volume"))?;
@@ -626,8 +575,7 @@ impl Service {
             self.serve_placeholder(&mut state, &PoolAndVolume { pool: pool.clone(), volume })?;
         }
         drop(state);
-        let points = self.replicas.lock().remove(&volume.id);
-        points.inspect(|points| points.close());
+        self.close_replica(volume.id);
         let mut worked = work();
         for _ in 0..CLOSE_POLLS_MAX {
             if !matches!(worked, Err(FsError::Locked)) {
@@ -648,6 +596,12 @@ impl Service {
             self.publish(&state);
         }
         worked.map_err(Error::storage(format!("change the volume {}", volume.name)))
+    }
+
+    /// Releases the storage of a destination.
+    fn close_replica(&self, volume: VolumeId) {
+        let points = self.replicas.lock().remove(&volume);
+        points.inspect(|points| points.close());
     }
 
     /// The storage as clients see it: a destination shows its last point.
