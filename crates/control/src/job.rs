@@ -28,6 +28,11 @@ pub(crate) enum JobSpec {
         view: u32,
         size_before: u64,
     },
+    /// Takes the destination of a replication back to its last point, and breaks the replication.
+    Break {
+        volume: u64,
+        view: u32,
+    },
     /// Makes a volume from a snapshot of another one.
     Clone {
         volume: u64,
@@ -127,6 +132,7 @@ impl JobSpec {
         match self {
             Self::DeleteSnapshot { volume, .. }
             | Self::Revert { volume, .. }
+            | Self::Break { volume, .. }
             | Self::Clone { volume, .. }
             | Self::RestoreFiles { volume, .. }
             | Self::Transfer { volume, .. } => Some(VolumeId(volume)),
@@ -146,9 +152,9 @@ impl JobSpec {
     pub(crate) fn pinned(self) -> Option<(VolumeId, ViewId)> {
         match self {
             Self::DeleteSnapshot { .. } | Self::Transfer { .. } | Self::Backup(_) => None,
-            Self::Revert { volume, view, .. } | Self::RestoreFiles { volume, view } => {
-                Some((VolumeId(volume), ViewId(view)))
-            }
+            Self::Revert { volume, view, .. }
+            | Self::Break { volume, view }
+            | Self::RestoreFiles { volume, view } => Some((VolumeId(volume), ViewId(view))),
             Self::Clone { source, view, .. } => Some((VolumeId(source), ViewId(view))),
         }
     }
@@ -158,6 +164,7 @@ impl JobSpec {
         match self {
             Self::DeleteSnapshot { .. } => "deletes a snapshot",
             Self::Revert { .. } => "reverts the volume",
+            Self::Break { .. } => "breaks the replication to the volume",
             Self::Clone { .. } => "makes a volume from a snapshot",
             Self::RestoreFiles { .. } => "restores files from a snapshot",
             Self::Transfer { .. } => "replicates to the volume",
@@ -165,10 +172,16 @@ impl JobSpec {
         }
     }
 
+    pub(crate) fn is_break(self) -> bool {
+        matches!(self, Self::Break { .. })
+    }
+
     /// The unit of its progress.
     pub(crate) fn unit(self) -> &'static str {
         match self {
-            Self::DeleteSnapshot { .. } | Self::Revert { .. } | Self::Clone { .. } => "steps",
+            Self::DeleteSnapshot { .. } | Self::Revert { .. } | Self::Break { .. } | Self::Clone { .. } => {
+                "steps"
+            }
             Self::RestoreFiles { .. } | Self::Transfer { .. } => "bytes",
             Self::Backup(job) => job.unit(),
         }

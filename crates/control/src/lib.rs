@@ -84,7 +84,7 @@ pub use pool::{NewPool, Pool, PoolChange};
 pub use protocol::{PROTOCOLS_MAX, Protocols};
 pub use quota::target_name as quota_target_name;
 pub use replication::{
-    MirrorState, NewReplication, Replication, ReplicationError, ReplicationSchedule, Transfer,
+    LastPoints, MirrorState, NewReplication, Replication, ReplicationError, ReplicationSchedule, Transfer,
 };
 pub use rule::{Access, Client, Clients, ExportRule};
 pub use schedule::{Daily, Hourly, Monthly, Schedules, WeekDay, Weekly, Zone};

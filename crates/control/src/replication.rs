@@ -196,7 +196,7 @@ pub enum ReplicationError {
     /// The state does not allow it.
     State { volume: String, state: MirrorState, allowed: &'static str },
     /// The volume has changes since the common point, which would be lost. May be forced.
-    WouldLose { volume: String, point: String, files: u64, bytes: u64 },
+    WouldLose { volume: String, point: String, files: u64, bytes: u64, last: Box<LastPoints> },
     /// Everything has to be transferred. May be forced: the volume loses all its files first.
     FullCopy { volume: String },
     /// A transfer or its preparation has failed.
@@ -211,6 +211,17 @@ pub enum ReplicationError {
     KeyInUse { by: String },
     /// The peer may not replicate the volume.
     NotAuthorized { volume: String, peer: String },
+}
+
+/// The last points of both sides, which may have been written since.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LastPoints {
+    /// The last point of the volume that would go back.
+    pub own: String,
+    /// The volume to follow.
+    pub followed: String,
+    /// The last point of that one.
+    pub other: String,
 }
 
 impl ReplicationError {
@@ -240,12 +251,15 @@ impl fmt::Display for ReplicationError {
             Self::State { volume, state, allowed } => {
                 write!(f, "the replication to {volume} is {}; allowed: {allowed}", state.as_str())
             }
-            Self::WouldLose { volume, point, files, bytes } => write!(
+            Self::WouldLose { volume, point, files, bytes, last } => write!(
                 f,
-                "the volume {volume} would go back to {point} and lose {files} changed file{} with {}: copy what \
-                 you need, then force it",
+                "the volume {volume} would go back to {point} and lose {files} changed file{} with {} (the last point of \
+                 {volume} is {}, that of {} is {}): copy what you need, then force it",
                 if *files == 1 { "" } else { "s" },
-                envelope::Bytes(*bytes).for_people()
+                envelope::Bytes(*bytes).for_people(),
+                last.own,
+                last.followed,
+                last.other
             ),
             Self::FullCopy { volume } => write!(
                 f,

@@ -5,7 +5,7 @@ use vfs::backend::KEEP_SET_ID;
 use vfs::{
     Access, Backend, Blocking, Caller, Disposition, Durability, Export, ExportRule, File, FsError, Name,
     NewInode, NodeRef, Origin, PendingSync, PointBackend, SetAttrs, SnapshotDirectory, Squash, Time, ViewId,
-    Volume, VolumeId,
+    Volume, VolumeId, Wait,
 };
 use vfs_testing::{MemFs, UncheckedNode};
 
@@ -131,7 +131,7 @@ fn upkeep_of_the_volume_changes_nothing() {
 }
 
 #[test]
-fn nothing_is_seen_before_the_first_point_and_after_the_close() {
+fn nothing_is_seen_before_the_first_point_and_all_waits_after_the_close() {
     let fs = MemFs::new(Arc::new(Time::default));
     make(&fs.root(), "file", b"one");
     let points = Arc::new(PointBackend::new(Arc::new(fs.clone())));
@@ -145,6 +145,9 @@ fn nothing_is_seen_before_the_first_point_and_after_the_close() {
     assert!(export.volume.has_files() && root.attrs(ALLOWED).is_ok());
     points.close();
     assert!(!export.volume.has_files());
-    assert_eq!(root.attrs(ALLOWED).err(), Some(FsError::Stale));
-    assert_eq!(points.show(ViewId(1)), Err(FsError::Stale));
+    // Another opening of the volume has the files.
+    let waits = FsError::Wait(Wait::Recall);
+    assert_eq!(root.attrs(ALLOWED).err(), Some(waits));
+    assert_eq!(export.file(&root.key(), ALLOWED).and_then(|root| root.attrs(ALLOWED).map(drop)), Err(waits));
+    assert_eq!(points.show(ViewId(1)), Err(waits));
 }

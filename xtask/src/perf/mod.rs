@@ -12,6 +12,7 @@ pub(crate) mod callgrind;
 mod contender;
 mod instructions;
 mod isolation;
+mod replication;
 mod report;
 mod rows;
 mod sample;
@@ -110,6 +111,8 @@ enum Other {
     Smb(smb::Args),
     /// Measure what snapshots cost, and how long they make clients wait.
     Snapshots(snapshots::Args),
+    /// Measure the lag of a replication through a slow link, and the time until the destination takes over.
+    Replication(replication::Args),
 }
 
 /// Rounds with which a difference of 2 % can be told from noise.
@@ -119,6 +122,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     match &args.other {
         Some(Other::Smb(args)) => return smb::run(args),
         Some(Other::Snapshots(args)) => return snapshots::run(args),
+        Some(Other::Replication(args)) => return replication::run(args),
         None => {}
     }
     let rounds = args.rounds.unwrap_or(if args.against.is_some() { AGAINST_ROUNDS } else { AIM_ROUNDS_MIN });

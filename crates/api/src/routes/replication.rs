@@ -82,7 +82,8 @@ fn actions() -> [Endpoint; 4] {
             "/v1/replications/{name}/break",
             docs(
                 "breakReplication",
-                "Make the destination writable at its last point. With force, a transfer that runs is dropped.",
+                "Make the destination writable at its last point. With force, a transfer that runs is dropped. If the reply \
+                 has an operation, the destination is writable when that ends; clients wait meanwhile.",
             ),
             operate(),
             break_off,

@@ -6,7 +6,7 @@ use super::Service;
 use crate::error::{Error, Result};
 use crate::job::{Cancelled, Job, JobSpec};
 use crate::kind::Kind;
-use crate::limits::{JOB_RECORD_MS, JOB_THREADS};
+use crate::limits::{JOB_RECORD_MS, JOB_THREADS, REVERT_RETRY_MS};
 use crate::name::VolumeName;
 use crate::object_locks::Locked;
 use crate::operation::{Operation, OperationId, Outcome};
@@ -19,6 +19,7 @@ use rusqlite::Connection;
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Duration;
 use vfs::{Pace, Progress, ViewId, VolumeId, panics};
 
 /// The end of a job's run.
@@ -28,6 +29,8 @@ pub(super) enum JobEnd {
     Cancelled,
     /// The service stops; the next start goes on with it.
     Stopped,
+    /// A change of its volume's replication has the storage.
+    Waiting,
     Failed(String),
 }
 
@@ -111,8 +114,17 @@ impl Service {
                 }
                 pace(progress)
             });
+            let end = if matches!(end, JobEnd::Waiting) { self.again_later(job) } else { end };
             self.finish_job(job, end);
         }
+    }
+
+    /// Lets a job wait anew after a moment: the change that has its volume's storage may need this thread.
+    fn again_later(&self, job: Job) -> JobEnd {
+        if self.jobs.rest(job.id, Duration::from_millis(REVERT_RETRY_MS)).is_continue() {
+            self.jobs.push(job);
+        }
+        if self.jobs.is_cancelled(job.id) { JobEnd::Cancelled } else { JobEnd::Stopped }
     }
 
     fn finish_job(&self, job: Job, end: JobEnd) {
@@ -127,7 +139,7 @@ impl Service {
 
     fn work(&self, Job { id, spec }: Job) -> JobEnd {
         match spec {
-            JobSpec::Revert { volume, view, .. } => {
+            JobSpec::Revert { volume, view, .. } | JobSpec::Break { volume, view } => {
                 self.revert_in_storage(id, VolumeId(volume), ViewId(view))
             }
             JobSpec::Clone { volume, source, view } => {
@@ -144,7 +156,7 @@ impl Service {
     /// Locks the volume of a job whose end changes more of it than its snapshots.
     fn lock_job(&self, spec: JobSpec) -> Result<Option<Locked<'_>>> {
         match spec {
-            JobSpec::Revert { .. } | JobSpec::Clone { .. } => {
+            JobSpec::Revert { .. } | JobSpec::Break { .. } | JobSpec::Clone { .. } => {
                 let volume = self.volume_of(spec)?;
                 volume.map(|volume| self.lock_volume(&volume, None)).transpose()
             }
@@ -165,9 +177,12 @@ impl Service {
                 false => JobEnd::Failed("the storage of its volume is not open".to_owned()),
             };
         };
+        self.jobs.begin(id, self.dependencies.pacer.now());
+        if served.check_open().is_err() {
+            return JobEnd::Waiting;
+        }
         // A storage that has no snapshots does not have this one.
         let Some(storage) = served.snapshot_storage() else { return JobEnd::Succeeded };
-        self.jobs.begin(id, self.dependencies.pacer.now());
         if let Err(error) = self.record_progress(id, &mut 0) {
             return JobEnd::Failed(error.to_string());
         }
@@ -214,7 +229,7 @@ impl Service {
     fn end_job(&self, Job { id, spec }: Job, end: JobEnd) -> Result<()> {
         let mut transferred = None;
         let outcome = match end {
-            JobEnd::Stopped => return Ok(()),
+            JobEnd::Stopped | JobEnd::Waiting => return Ok(()),
             JobEnd::Succeeded => Outcome::Succeeded,
             JobEnd::Transferred(transfer) => {
                 transferred = Some(transfer);
@@ -228,8 +243,9 @@ impl Service {
                 self.end_deletion(id, (VolumeId(volume), ViewId(view)), &outcome)
             }
             JobSpec::Revert { volume, view, size_before } => {
-                self.end_revert(id, (VolumeId(volume), ViewId(view)), Bytes(size_before), &outcome)
+                self.end_revert(id, (VolumeId(volume), ViewId(view)), Bytes(size_before), &outcome, true)
             }
+            JobSpec::Break { volume, view } => self.end_break(id, (VolumeId(volume), ViewId(view)), &outcome),
             JobSpec::Clone { volume, .. } => self.end_clone(id, VolumeId(volume), &outcome),
             JobSpec::RestoreFiles { .. } => {
                 self.change(|store| self.end_operation(store, id, &outcome).map(drop))

@@ -95,7 +95,7 @@ impl Service {
         let volume = self.find_volume(name)?;
         check_settled(&volume)?;
         let is_closed = || Error::storage(format!("open the volume {name}"))(FsError::Io);
-        let served = self.served(name).ok_or_else(is_closed)?;
+        let served = self.served(name).filter(|served| served.check_open().is_ok()).ok_or_else(is_closed)?;
         if served.quotas().is_none() {
             return Err(Error::invalid(
                 format!("quotas of the volume {name}"),

@@ -18,7 +18,7 @@ use crate::warning::Warning;
 use envelope::Bytes;
 use rusqlite::Connection;
 use std::ops::ControlFlow;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 use vfs::claims::Grace;
 use vfs::{FsError, ViewId, VolumeId};
@@ -51,28 +51,39 @@ impl Service {
         let size = Some(target.volume_size.max(before.volume.size));
         let (mut after, changes) =
             self.changed(&before, &VolumeChange { size, ..VolumeChange::default() })?;
-        let mut state = self.state();
+        let state = self.state();
         self.check_change(&state, &before, &after, context.force)?;
         let (version, changed_ms) = (before.volume.version + 1, self.now_ms());
         after.volume = Volume { state: State::Reverting, version, changed_ms, ..after.volume };
         let to = format!("to the snapshot {to}");
         let detail = [to].into_iter().chain(changes).collect::<Vec<_>>().join(", ");
+        let (volume, view, size_before) = (volume.id.0, target.view.0, before.volume.size.0);
+        let begun = NewOperation {
+            actor: &context.actor,
+            verb: Verb::Revert,
+            kind: Kind::Volume,
+            name: name.as_str(),
+            detail: &detail,
+            spec: Some(JobSpec::Revert { volume, view, size_before }),
+        };
+        self.begin_revert(state, &before.volume, &after, &begun)
+    }
+
+    /// Writes the intent to replace the files of a volume, closes it to clients, and starts the job.
+    pub(super) fn begin_revert(
+        &self,
+        mut state: MutexGuard<'_, ServiceState>,
+        before: &Volume,
+        after: &PoolAndVolume,
+        begun: &NewOperation<'_>,
+    ) -> Result<Operation> {
         let operation = self.change(|store| {
             after.write(store)?;
             lock_clock::advance(store, self.lock_now_ms())?;
-            let (volume, view, size_before) = (volume.id.0, target.view.0, before.volume.size.0);
-            let begun = NewOperation {
-                actor: &context.actor,
-                verb: Verb::Revert,
-                kind: Kind::Volume,
-                name: name.as_str(),
-                detail: &detail,
-                spec: Some(JobSpec::Revert { volume, view, size_before }),
-            };
-            Ok(store::operation::begin(store, &begun, self.now_ms())?)
+            Ok(store::operation::begin(store, begun, self.now_ms())?)
         })?;
-        state.totals.begin_change(&before.volume, &after.volume);
-        self.serve_placeholder(&mut state, &after)?;
+        state.totals.begin_change(before, &after.volume);
+        self.serve_placeholder(&mut state, after)?;
         drop(state);
         self.enqueue(&operation);
         Ok(operation)
@@ -158,7 +169,7 @@ impl Service {
         }
     }
 
-    /// Serves the volume again, and begins to delete the newer snapshots. If the storage does not open, clients go on
+    /// Serves the volume again, and begins to delete the newer snapshots if they go. If the storage does not open, clients go on
     /// waiting, and the next start repeats the job.
     pub(super) fn end_revert(
         &self,
@@ -166,6 +177,7 @@ impl Service {
         of: (VolumeId, ViewId),
         size_before: Bytes,
         outcome: &Outcome,
+        deletes_newer: bool,
     ) -> Result<()> {
         let (volume, view) = of;
         let Some(row) = self.read(|store| Ok(store::volume::find_id(store, volume)?))? else { return Ok(()) };
@@ -180,7 +192,7 @@ impl Service {
         let deletions = self.change(|store| {
             after.write(store)?;
             self.end_operation(store, id, outcome)?;
-            if is_done { self.delete_newer(store, volume, view) } else { Ok(Vec::new()) }
+            if is_done && deletes_newer { self.delete_newer(store, volume, view) } else { Ok(Vec::new()) }
         })?;
         self.show_snapshots(&after.volume, &served)?;
         let mut state = self.state();

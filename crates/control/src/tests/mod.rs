@@ -16,6 +16,7 @@ mod policy_decade;
 mod pool;
 mod quotas;
 mod replication_crash;
+mod replication_waits;
 mod replications;
 mod restores;
 mod revert;

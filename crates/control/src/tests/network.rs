@@ -1,5 +1,6 @@
 //! Connections between services in memory, which can be cut.
 
+use super::rig::Killed;
 use crate::{Dialer, PublicKey, Service};
 use replicate::link::{Identity, Stop};
 use replicate::replication::Link;
@@ -22,10 +23,11 @@ pub(super) struct FakeNetwork {
 }
 
 impl FakeNetwork {
-    /// Waits until the sources have ended their part.
-    pub(super) fn settle(&self) {
+    /// Waits until the sources have ended their part. Returns whether one of them was killed.
+    pub(super) fn settle(&self) -> bool {
         let serving = std::mem::take(&mut *self.serving.lock());
-        serving.into_iter().for_each(|thread| thread.join().unwrap());
+        let ended = serving.into_iter().filter_map(|thread| thread.join().err());
+        ended.fold(false, |_, payload| payload.is::<Killed>() || std::panic::resume_unwind(payload))
     }
 }
 

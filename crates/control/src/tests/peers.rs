@@ -230,6 +230,35 @@ fn run_at_a(sites: &Sites) {
 }
 
 #[test]
+fn both_sides_written_after_a_partition_are_never_merged_and_both_last_points_are_named() {
+    let sites = Sites::replicated();
+    let b = sites.b.service();
+    let number = |name: &str| name.rsplit_once('.').unwrap().1.parse::<u64>().unwrap();
+    let common = b.replication_status(&sites.found()).unwrap().last_point.unwrap().to_string();
+    // The connection ends amid the transfer of a point that the source has made.
+    sites.put("b", 400);
+    sites.b.rig.network.cut.store(400, Ordering::SeqCst);
+    assert!(matches!(sites.sync(), Outcome::Failed(_)));
+    sites.b.rig.network.cut.store(0, Ordering::SeqCst);
+    b.break_replication(&context(), &volume("copy")).unwrap();
+    sites.run();
+    put(&sites.b.rig, b, "copy", "own", 3);
+    sites.put("late", 4);
+    let refused = refusal(b.resume_replication(&context(), &volume("copy")));
+    let at_source = sites.a.service().snapshots(&volume("v"), None, 100).unwrap().items;
+    let at_source = at_source.iter().map(|one| one.name.to_string()).max_by_key(|name| number(name)).unwrap();
+    assert!(number(&at_source) > number(&common), "{at_source}, {common}");
+    assert!(refused.contains(&format!("would go back to {common}")), "{refused}");
+    let last = format!("the last point of copy is {common}, that of v of a is {at_source}");
+    assert!(refused.contains(&last), "{refused}");
+    // Nothing has changed.
+    assert!(live(&sites.b.rig, b, "copy").contains_key("own") && sites.live().contains_key("late"));
+    b.resume_replication(&context().forced(), &volume("copy")).unwrap();
+    sites.run();
+    assert_eq!(sites.seen(), Some(sites.live()));
+}
+
+#[test]
 fn source_follows_its_destination_and_back_again() {
     let sites = failed_over();
     let (a, b) = (sites.a.service(), sites.b.service());
@@ -478,6 +507,80 @@ fn killed_destination_goes_on_at_any_step() {
             assert!(step > 5);
             break;
         }
+    }
+}
+
+#[test]
+fn killed_source_goes_on_at_any_step() {
+    for is_first in [true, false] {
+        for step in 1.. {
+            let mut sites = if is_first { Sites::authorized() } else { Sites::replicated() };
+            sites.put("b", 50);
+            sites.put("a", 7);
+            let before = if is_first { None } else { sites.seen() };
+            sites.a.rig.fuse.arm(step, FailureMode::Dead);
+            if is_first {
+                sites.create();
+            } else {
+                sites.b.service().sync_replication(&context(), &volume("copy")).unwrap();
+            }
+            sites.b.service().run_waiting_jobs();
+            let is_killed = sites.b.rig.network.settle();
+            sites.a.rig.fuse.disarm();
+            let seen = sites.seen();
+            assert!(seen == before || seen == Some(sites.live()), "step {step}: {seen:?}, {before:?}");
+            sites.reopen_a();
+            assert_eq!(sites.sync(), Outcome::Succeeded, "step {step}");
+            sites.put("c", 9);
+            assert_eq!(sites.sync(), Outcome::Succeeded, "step {step}");
+            assert_eq!(sites.seen(), Some(sites.live()), "step {step}");
+            assert!(sites.points(&sites.a, "v") <= 2, "step {step}");
+            sites.a.rig.check_agreement(sites.a.service());
+            if !is_killed {
+                assert!(step > 5, "{step}");
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn clocks_hours_apart_and_set_back_change_no_point() {
+    const HOUR: u64 = 3_600_000;
+    for (of_a, of_b) in [(100, 107), (107, 100)] {
+        let sites = Sites::authorized();
+        let (a, b) = (sites.a.service(), sites.b.service());
+        sites.a.rig.now_ms.store(of_a * HOUR, Ordering::SeqCst);
+        sites.b.rig.now_ms.store(of_b * HOUR, Ordering::SeqCst);
+        sites.create();
+        sites.run();
+        let mut numbers = Vec::new();
+        for len in 2..6 {
+            sites.put("b", len);
+            assert_eq!(sites.sync(), Outcome::Succeeded);
+            assert_eq!(sites.seen(), Some(sites.live()));
+            let status = b.replication_status(&sites.found()).unwrap();
+            // The lag is by the clock of the source, and never less than nothing.
+            let [at_a, at_b] = [&sites.a, &sites.b].map(|site| site.rig.now_ms.load(Ordering::SeqCst) / HOUR);
+            assert_eq!(status.lag_ms.unwrap() / HOUR, at_b.saturating_sub(at_a));
+            numbers.push(status.last_point.unwrap().to_string());
+            // The next point is made earlier, by the clock.
+            sites.a.rig.now_ms.fetch_sub(HOUR, Ordering::SeqCst);
+        }
+        assert!(numbers.is_sorted_by(|one, next| one < next), "{numbers:?}");
+        // Both sides have the same two points, by their numbers.
+        let names = |service: &Service, of: &str| -> Vec<String> {
+            service.run_waiting_jobs();
+            let all = service.snapshots(&volume(of), None, 100).unwrap().items;
+            all.into_iter().map(|one| one.name.to_string()).collect()
+        };
+        assert_eq!(names(a, "v"), numbers[2..]);
+        assert_eq!(names(b, "copy"), numbers[2..]);
+        b.break_replication(&context(), &volume("copy")).unwrap();
+        put(&sites.b.rig, b, "copy", "own", 3);
+        b.resume_replication(&context().forced(), &volume("copy")).unwrap();
+        sites.run();
+        assert_eq!((sites.state(), sites.seen()), (MirrorState::Mirrored, Some(sites.live())));
     }
 }
 

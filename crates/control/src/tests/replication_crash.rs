@@ -1,27 +1,43 @@
 //! The process ends, or the storage refuses, at every step of the changes of replications.
 
-use super::replications::{found, is_writable, live, put, replicated, seen, sync};
+use super::replications::{found, id_of, is_writable, live, put, replicated, seen, sync};
 use super::rig::{FailureMode, Killed, Rig, context, volume};
 use crate::{Error, MirrorState, Outcome, Result, Service};
+use envelope::Bytes;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
+use vfs::{Capacity, Provisioner};
 
 type Change = fn(&Service) -> Result<()>;
 
-/// Each with whether the replication is broken before it.
-const CHANGES: [(&str, bool, Change); 4] = [
-    ("sync", false, |service| {
+/// The state of a replication.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Before {
+    Mirrored,
+    /// With files of an unfinished transfer.
+    Partial,
+    Broken,
+}
+
+/// Each with the state before it.
+const CHANGES: [(&str, Before, Change); 5] = [
+    ("sync", Before::Mirrored, |service| {
         service.sync_replication(&context(), &volume("copy"))?;
         service.run_waiting_jobs();
         Ok(())
     }),
-    ("break", false, |service| service.break_replication(&context(), &volume("copy")).map(drop)),
-    ("resume", true, |service| {
+    ("break", Before::Mirrored, |service| service.break_replication(&context(), &volume("copy")).map(drop)),
+    ("break", Before::Partial, |service| {
+        let broken = service.break_replication(&context(), &volume("copy"));
+        service.run_waiting_jobs();
+        broken.map(drop)
+    }),
+    ("resume", Before::Broken, |service| {
         let resumed = service.resume_replication(&context().forced(), &volume("copy"));
         service.run_waiting_jobs();
         resumed.map(drop)
     }),
-    ("reverse", true, |service| {
+    ("reverse", Before::Broken, |service| {
         let reversed = service.reverse_replication(&context().forced(), &volume("copy"));
         service.run_waiting_jobs();
         reversed.map(drop)
@@ -29,14 +45,24 @@ const CHANGES: [(&str, bool, Change); 4] = [
 ];
 
 /// A replication with two points and changes at the source since; where it is broken, changes at the destination too.
-fn prepared(rig: &Rig, is_broken: bool) -> Service {
+fn prepared(rig: &Rig, before: Before) -> Service {
     let service = replicated(rig);
     rig.deletion_steps.store(1, Ordering::SeqCst);
     put(rig, &service, "v", "b", 2);
     sync(&service);
     put(rig, &service, "v", "c", 3);
     put(rig, &service, "v", "a", 7);
-    if is_broken {
+    if before == Before::Partial {
+        put(rig, &service, "v", "z", 90_000);
+        let id = id_of(&service, "copy");
+        let used = rig.disk.usage(id).unwrap().bytes;
+        let room = |bytes| rig.disk.set_capacity(id, Capacity { bytes, files: 1 << 20 }).unwrap();
+        room(used + 8192);
+        service.sync_replication(&context(), &volume("copy")).unwrap();
+        service.run_waiting_jobs();
+        room(Bytes::tib(1).0);
+    }
+    if before == Before::Broken {
         service.break_replication(&context(), &volume("copy")).unwrap();
         put(rig, &service, "copy", "own", 4);
     }
@@ -48,15 +74,17 @@ fn check_seen(rig: &Rig, service: &Service) {
     let texts = |name: &str| seen(rig, service, name).map(|files| files.into_keys().collect::<String>());
     for name in ["v", "copy"] {
         let Some(text) = texts(name) else { continue };
+        // The last file never arrives whole.
+        let text = if name == "v" { text.trim_end_matches('z').to_owned() } else { text };
         assert!(["ab", "abc", "abown"].contains(&text.as_str()), "{name}: {text}");
         let a = &seen(rig, service, name).unwrap()["a"];
         assert!(text == "abc" && a == "aaaaaaa" || a == "a", "{name}: {text}, {a}");
     }
 }
 
-fn steps(is_broken: bool, change: Change) -> usize {
+fn steps(before: Before, change: Change) -> usize {
     let rig = Rig::new();
-    let service = prepared(&rig, is_broken);
+    let service = prepared(&rig, before);
     rig.fuse.arm(0, FailureMode::Dead);
     change(&service).unwrap();
     rig.fuse.disarm()
@@ -64,12 +92,12 @@ fn steps(is_broken: bool, change: Change) -> usize {
 
 #[test]
 fn killed_at_any_step_the_destination_is_one_point_and_goes_on() {
-    for (name, is_broken, change) in CHANGES {
-        let steps = steps(is_broken, change);
+    for (name, before, change) in CHANGES {
+        let steps = steps(before, change);
         assert!(steps >= 2, "{name}");
         for step in 1..=steps {
             let rig = Rig::new();
-            let service = prepared(&rig, is_broken);
+            let service = prepared(&rig, before);
             rig.fuse.arm(step, FailureMode::Dead);
             let died = catch_unwind(AssertUnwindSafe(|| change(&service)));
             assert!(died.err().is_some_and(|payload| payload.is::<Killed>()), "{name}, step {step}");
@@ -109,10 +137,10 @@ fn killed_at_any_step_the_destination_is_one_point_and_goes_on() {
 
 #[test]
 fn refused_at_any_step_nothing_is_half_and_another_attempt_succeeds() {
-    for (_, is_broken, change) in CHANGES {
-        for step in 1..=steps(is_broken, change) {
+    for (_, before, change) in CHANGES {
+        for step in 1..=steps(before, change) {
             let rig = Rig::new();
-            let service = prepared(&rig, is_broken);
+            let service = prepared(&rig, before);
             rig.fuse.arm(step, FailureMode::Refused);
             _ = change(&service);
             rig.fuse.disarm();
@@ -129,7 +157,7 @@ fn refused_at_any_step_nothing_is_half_and_another_attempt_succeeds() {
 #[test]
 fn transfer_that_is_cancelled_goes_on_with_the_next() {
     let rig = Rig::new();
-    let service = prepared(&rig, false);
+    let service = prepared(&rig, Before::Mirrored);
     let begun = service.sync_replication(&context(), &volume("copy")).unwrap();
     service.cancel_operation(begun.id).unwrap();
     assert_eq!(service.operation(begun.id).unwrap().outcome, Outcome::Cancelled);

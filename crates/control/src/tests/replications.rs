@@ -47,10 +47,11 @@ pub(super) fn live(rig: &Rig, service: &Service, name: &str) -> Files {
     files_of(&rig.disk.open(id_of(service, name)).unwrap().root())
 }
 
-/// The files that clients see; `None` if the volume is not exported.
+/// The files that clients see; `None` if the volume is not exported, or clients wait.
 pub(super) fn seen(rig: &Rig, service: &Service, name: &str) -> Option<Files> {
     let namespace = rig.namespace.load();
-    let export = namespace.volume(id_of(service, name))?;
+    let export =
+        namespace.volume(id_of(service, name)).filter(|export| export.volume.check_open().is_ok())?;
     let (root, caller) = (export.root(), Caller::new(0, 0, []));
     let dir = root.open_dir(&caller, ALLOWED).unwrap();
     let mut names = Vec::new();
@@ -408,6 +409,7 @@ fn full_destination_keeps_its_point_and_says_why() {
     assert_eq!(seen(&rig, &service, "copy").unwrap().len(), 1);
     // Broken off meanwhile, it has the last point and nothing of the transfer.
     service.break_replication(&context(), &volume("copy")).unwrap();
+    service.run_waiting_jobs();
     assert_eq!(live(&rig, &service, "copy").keys().collect::<Vec<_>>(), ["a"]);
     rig.disk.set_capacity(id, vfs::Capacity { bytes: 1 << 40, ..room }).unwrap();
     service.resume_replication(&context(), &volume("copy")).unwrap();

@@ -168,7 +168,14 @@ pub(crate) fn run(args: ReplicationArgs) -> anyhow::Result<()> {
         Command::Sync { of, no_wait } => sync(&open()?, &of.volume, no_wait),
         Command::Break(Act { of, terms }) => {
             let session = open()?;
-            let done = session.ask(|client| client.break_replication(&terms.terms(), &of.volume))?;
+            let begun = session.ask(|client| client.break_replication(&terms.terms(), &of.volume))?;
+            let done = match begun.value.operation {
+                None => begun,
+                Some(operation) => {
+                    wait(&session, operation)?;
+                    session.ask(|client| client.replication(&of.volume))?
+                }
+            };
             session.show(&done.value, |one| {
                 Ok(match one.state {
                     ReplicationState::Aborted => format!("Stopped replication {}\n", line(one)),

@@ -24,6 +24,7 @@ mod peers;
 mod quota_attacks;
 mod quota_writers;
 mod quotas;
+mod replication_clients;
 mod replications;
 mod rig;
 mod secure;

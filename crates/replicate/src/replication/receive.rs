@@ -85,7 +85,7 @@ impl WorkDir {
 
     /// Whether the live files are no longer those of the last of these points, because a transfer has begun.
     pub fn is_partial(&self, points: &[u64]) -> Result<bool> {
-        Ok(self.mark().exists() || self.unfinished(points)?.is_some())
+        Ok(self.is_invalid() || self.unfinished(points)?.is_some())
     }
 
     /// Declares the live files to be none of the points, durably, until [`WorkDir::discard`]: they are about to be reverted,
@@ -93,6 +93,11 @@ impl WorkDir {
     pub fn invalidate(&self) -> Result<()> {
         let made = stable::files::create_or_truncate(&self.mark(), 0o600).and_then(|mark| mark.sync_all());
         made.and_then(|()| stable::files::sync_dir(&self.path)).map_err(Error::Scratch)
+    }
+
+    /// Whether the live files are declared to be none of the points: [`receive`] demands to go back first.
+    pub fn is_invalid(&self) -> bool {
+        self.mark().exists()
     }
 
     fn mark(&self) -> PathBuf {
@@ -176,7 +181,7 @@ pub fn receive(
 ) -> Result<(Point, u64)> {
     let last = points.last().copied();
     let unfinished = work.unfinished(points)?;
-    if work.mark().exists() || unfinished.as_ref().is_some_and(|found| found.start.base != last) {
+    if work.is_invalid() || unfinished.as_ref().is_some_and(|found| found.start.base != last) {
         return Err(Error::GoBack(last));
     }
     if let Some(found) = unfinished.as_ref().filter(|found| found.is_complete) {

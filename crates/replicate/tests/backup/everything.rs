@@ -18,8 +18,16 @@ fn set(node: &NodeRef, name: XattrName<'_>, value: &[u8]) {
     node.xattrs().unwrap().set(name, value, SetXattr::Either, &|_| Ok(())).unwrap();
 }
 
+/// Bytes of the longest extended attribute. Btrfs has a limit of 16 KiB.
+const XATTR_BYTES: usize = 60_000;
+
 /// Makes one of everything below the root of a backend. `tick` is called between changes.
 pub(crate) fn fill_tree(root: &NodeRef, tick: &dyn Fn()) {
+    fill_tree_with(root, XATTR_BYTES, tick);
+}
+
+/// [`fill_tree`] with an extended attribute of so many bytes.
+pub(crate) fn fill_tree_with(root: &NodeRef, xattr_bytes: usize, tick: &dyn Fn()) {
     let dir =
         root.make_dir_unchecked(name(b"dir"), &NewInode { mode: 0o2750, ..plain() }).unwrap().found.node;
     let odd = [&b"\xff\xfe\n"[..], b" ", b"...", &[b'x'; 255], b"a\\b:*?\"", "\u{e4}".as_bytes()];
@@ -46,7 +54,7 @@ pub(crate) fn fill_tree(root: &NodeRef, tick: &dyn Fn()) {
         (b"fifo", Special::Fifo),
         (b"socket", Special::Socket),
         (b"block", Special::Block(Device { major: 8, minor: 1 })),
-        (b"character", Special::Character(Device { major: 1, minor: 700_000 })),
+        (b"character", Special::Character(Device { major: 1, minor: 200_000 })),
     ];
     for (at, (file, special)) in special.into_iter().enumerate() {
         let gid = u32::try_from(at).unwrap() + 100;
@@ -56,7 +64,7 @@ pub(crate) fn fill_tree(root: &NodeRef, tick: &dyn Fn()) {
     }
     let set_id =
         root.create_unchecked(name(b"set-id"), &NewInode { mode: 0o6755, ..plain() }).unwrap().found.node;
-    set(&set_id, XattrName::new(b"a.name\xff").unwrap(), &noise(52, 60_000));
+    set(&set_id, XattrName::new(b"a.name\xff").unwrap(), &noise(52, xattr_bytes));
     set(&set_id, XattrName::new(b"empty").unwrap(), b"");
     set(&dir, XattrName::new(b"of.a.directory").unwrap(), b"value");
     set(&set_id, XattrName::ACL, b"a record as it is");
@@ -88,4 +96,36 @@ pub(crate) fn fill_tree(root: &NodeRef, tick: &dyn Fn()) {
         let times = SetAttrs { modified: Some(SetTime::To(old)), ..SetAttrs::default() };
         node.set_attrs(&times).unwrap();
     }
+}
+
+/// Changes one of everything of such a tree.
+pub(crate) fn change_tree(root: &NodeRef, xattr_bytes: usize) {
+    let found = |file: &[u8]| root.lookup(name(file), Blocking::Allowed).unwrap().node;
+    let (dir, linked, set_id, sparse) = (found(b"dir"), found(b"linked"), found(b"set-id"), found(b"sparse"));
+    root.rename_unchecked(name(b"dir"), root, name(b"moved")).unwrap();
+    root.remove_unchecked(name(b"third")).unwrap();
+    root.link_unchecked(name(b"fourth"), &linked).unwrap();
+    dir.remove_unchecked(name(b"fifo")).unwrap();
+    dir.create_unchecked(name(b"new"), &plain()).unwrap().found.node.write(0, b"new", KEEP_SET_ID).unwrap();
+    linked.write(50_000, &noise(60, 10_000), KEEP_SET_ID).unwrap();
+    sparse.write(1_500_000, &noise(61, 10_000), KEEP_SET_ID).unwrap();
+    sparse.set_attrs(&SetAttrs { size: Some(4_000_000), ..SetAttrs::default() }).unwrap();
+    set(&set_id, XattrName::new(b"a.name\xff").unwrap(), &noise(62, xattr_bytes));
+    set_id.xattrs().unwrap().remove(XattrName::new(b"empty").unwrap(), &|_| Ok(())).unwrap();
+    let mut extra = ExtraAttrs::default();
+    (extra.flags, extra.born) = (Some(1), Some(seconds(1_000_000_000)));
+    set(&set_id, XattrName::EXTRA_ATTRS, &extra.encode());
+    let owner = SetAttrs { mode: Some(0o640), uid: Some(9), gid: Some(10), ..SetAttrs::default() };
+    found(b"empty").set_attrs(&owner).unwrap();
+    linked.acls().unwrap().set_access_acl(&acl(11)).unwrap();
+    dir.acls().unwrap().set_default_acl(None).unwrap();
+    let tree = streams::tree_of(root).unwrap().unwrap();
+    let of_linked = streams::dir_name(&linked.key());
+    let streams_of = tree.lookup(name(of_linked.as_bytes()), Blocking::Allowed).unwrap().node;
+    let stream = |stream: &[u8]| streams_of.lookup(name(stream), Blocking::Allowed).unwrap().node;
+    stream(b":a").write(70_000, &noise(63, 5_000), KEEP_SET_ID).unwrap();
+    streams_of.remove_unchecked(name(b":ab")).unwrap();
+    let attrs = linked.attrs(Blocking::Allowed).unwrap();
+    let new = streams::restore_stream(root, &linked.key(), b"new", &attrs).unwrap();
+    new.write(0, &noise(64, 5_000), KEEP_SET_ID).unwrap();
 }

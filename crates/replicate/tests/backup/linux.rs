@@ -16,7 +16,7 @@ use vfs::backend::KEEP_SET_ID;
 use vfs::{Backend, SetXattr, Time, XattrName};
 use vfs_testing::UncheckedNode;
 
-fn now() -> Time {
+pub(crate) fn now() -> Time {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     Time { seconds: i64::try_from(since.as_secs()).unwrap(), nanos: since.subsec_nanos() }
 }
@@ -59,7 +59,7 @@ impl Place {
         Store::open(&path, Options::default()).unwrap()
     }
 
-    fn back_up(
+    pub(crate) fn back_up(
         &self,
         backend: &dyn Backend,
         previous: Option<&Manifest>,

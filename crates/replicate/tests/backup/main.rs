@@ -2,6 +2,8 @@
 
 mod everything;
 mod faults;
+#[path = "../../../posix/tests/fixture/ground.rs"]
+mod ground;
 mod incremental;
 mod killed;
 mod linux;
@@ -9,9 +11,11 @@ mod owners;
 mod random;
 mod rig;
 mod s3;
-#[path = "../../../vfs/tests/support/skip.rs"]
-mod skip;
+mod skip {
+    pub(crate) use crate::ground::skip;
+}
 mod sweeping;
 mod trees;
 mod verifying;
+mod views;
 mod volume;

@@ -82,6 +82,22 @@ fn destination_killed_at_any_byte_goes_on_from_what_is_durable() {
 }
 
 #[test]
+fn source_whose_clock_is_set_back_sends_every_change() {
+    let destination = Destination::new();
+    let source = changed_source(&destination);
+    for (number, back) in [1, 60, 3_600, 100_000].into_iter().enumerate() {
+        source.volume.advance(-back);
+        // As large as before.
+        source.volume.put("new-1", &noise(100 + number as u64, 40_000));
+        source.volume.put(&format!("late-{number}"), b"data");
+        sync(&source, &destination);
+        source.volume.root().remove_unchecked(name(format!("late-{number}").as_bytes())).unwrap();
+        sync(&source, &destination);
+    }
+    assert_eq!(destination.last(), Some(9));
+}
+
+#[test]
 fn source_that_has_lost_the_unfinished_point_sends_a_new_one() {
     let destination = Destination::new();
     let source = changed_source(&destination);

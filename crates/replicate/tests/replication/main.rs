@@ -3,7 +3,10 @@
 #[path = "../backup/everything.rs"]
 mod everything;
 mod failures;
+#[path = "../../../posix/tests/fixture/ground.rs"]
+mod ground;
 mod hostile;
+mod linux;
 mod points;
 mod random;
 mod rig;

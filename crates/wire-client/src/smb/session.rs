@@ -352,6 +352,12 @@ impl Session {
         self.reply_to(Command::SESSION_SETUP)
     }
 
+    /// Connects to the share again after the server has ended the tree. Its opens are closed.
+    pub fn reconnect(&mut self, target: &Target) -> Result<(), Error> {
+        self.channel.tree_id = 0;
+        self.connect_to_share(protection(target)?, target)
+    }
+
     fn connect_to_share(&mut self, protection: Protection, target: &Target) -> Result<(), Error> {
         let (share, _) = target.share();
         let path = utf16(&format!("\\\\{}\\{share}", target.host));

@@ -6,7 +6,7 @@ mod costs;
 mod extents;
 mod pauses;
 mod times;
-mod volume;
+pub(super) mod volume;
 mod writers;
 
 use std::path::{Path, PathBuf};

@@ -3,7 +3,12 @@
 use crate::managed::Managed;
 
 /// Makes a volume for clients over NFSv3.
-pub(super) fn make_volume(service: &Managed, name: &str, pool: &str, size: &str) -> anyhow::Result<()> {
+pub(in crate::perf) fn make_volume(
+    service: &Managed,
+    name: &str,
+    pool: &str,
+    size: &str,
+) -> anyhow::Result<()> {
     let create =
         format!("volume create {name} --pool {pool} --size {size} --protocols nfsv3 --allow 127.0.0.1");
     service.manage(&format!("{create} --squash none")).map(drop)

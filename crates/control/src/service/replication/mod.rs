@@ -1,10 +1,12 @@
 //! Creates, breaks, resumes, reverses and deletes replications. The file `transfer` moves the data.
 
+mod break_off;
 mod peers;
 mod reverse;
 mod source;
 mod transfer;
 
+use super::change::PoolAndVolume;
 use super::snapshot::{Scheduled, storage};
 use super::{OpenVolume, Page, Service, UNCHANGED, check_version};
 use crate::difference::Difference;
@@ -14,8 +16,10 @@ use crate::kind::{Kind, State};
 use crate::name::{PeerName, SnapshotName, VolumeName, steers_terminal};
 use crate::object_locks::{Locked, Mode, Object, Objects};
 use crate::operation::{Actor, ChangeContext, ChangeResult, Operation, OperationId, Verb};
+use crate::protocol::Protocols;
 use crate::replication::{
-    MirrorState, NewReplication, Phase, Replication, ReplicationError, ReplicationSchedule, prefix,
+    LastPoints, MirrorState, NewReplication, Phase, Replication, ReplicationError, ReplicationSchedule,
+    prefix,
 };
 use crate::snapshot::{NewSnapshot, Snapshot, SnapshotKind, SnapshotState};
 use crate::store::{self, operation::NewOperation};
@@ -27,7 +31,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use vfs::claims::Grace;
-use vfs::{Backend, FsError, FsResult, PointBackend, Time, VolumeId, unpaced};
+use vfs::{Backend, FsError, FsResult, PointBackend, Time, VolumeId};
 
 /// Attempts to work on a storage that clients have just left.
 const CLOSE_POLLS_MAX: u32 = 200;
@@ -205,52 +209,16 @@ impl Service {
         let replication = self.replication(volume)?;
         check_version(context, Kind::Replication, volume.as_str(), replication.version)?;
         if let Some(running) = self.running_transfer(&replication)? {
+            if running.spec.is_some_and(JobSpec::is_break) {
+                let state = State::Reverting;
+                return Err(Error::Changing { volume: volume.to_string(), state });
+            }
             return self.operation(running.id);
         }
         if replication.phase != Phase::Active {
             return Err(self.refuse_state(&replication, "a replication that is not stopped; resume it")?);
         }
         self.begin_transfer(context, &replication, Verb::Update, "transfer")
-    }
-
-    /// Makes the destination writable, at its last point. A transfer that runs is dropped if this is forced; without any
-    /// point the replication is then aborted.
-    pub fn break_replication(
-        &self,
-        context: &ChangeContext,
-        volume: &VolumeName,
-    ) -> Result<ChangeResult<Replication>> {
-        let replication = self.replication(volume)?;
-        if let Some(running) = self.running_transfer(&replication)? {
-            if !context.force {
-                return Err(ReplicationError::Transferring { volume: volume.to_string() }.into());
-            }
-            _ = self.cancel_operation(running.id);
-            self.jobs.wait(running.id);
-        }
-        let _locked = self.lock_volume(volume, None)?;
-        let replication = self.replication(volume)?;
-        check_version(context, Kind::Replication, volume.as_str(), replication.version)?;
-        if self.running_transfer(&replication)?.is_some() {
-            return Err(ReplicationError::Transferring { volume: volume.to_string() }.into());
-        }
-        let points = self.points(&replication, replication.volume_id)?;
-        let phase = if points.is_empty() { Phase::Aborted } else { Phase::Stopped };
-        if replication.phase != Phase::Active {
-            let operation = self.record_replication(context, &replication, UNCHANGED)?;
-            return Ok(ChangeResult { value: replication, operation });
-        }
-        let of = self.find_volume(volume)?;
-        if phase == Phase::Stopped {
-            self.drop_partial(&replication, &of, &points)?;
-        }
-        let after = self.updated(Replication { phase, ..replication });
-        let operation = self.change(|store| {
-            store::replication::update(store, &after)?;
-            self.record(store, context, Verb::Update, (Kind::Replication, volume.as_str()), "break")
-        })?;
-        self.reopen(&of, &|| Ok(()))?;
-        Ok(ChangeResult { value: after, operation })
     }
 
     /// Follows the source again. The destination's changes since the last common point are lost, so this has to be forced
@@ -268,10 +236,12 @@ impl Service {
         let after = self.updated(Replication { phase: Phase::Active, ..replication.clone() });
         match replication.phase {
             Phase::Active => return Err(self.refuse_state(&replication, "a replication that is stopped")?),
-            Phase::Aborted => self.change(|store| Ok(store::replication::update(store, &after)?))?,
+            Phase::Aborted => {
+                self.change(|store| Ok(store::replication::update(store, &after)?))?;
+                self.reopen(&of, &|| Ok(()))?;
+            }
             Phase::Stopped => self.follow(context, &replication, &after, &of)?,
         }
-        self.reopen(&of, &|| Ok(()))?;
         let operation = self.begin_transfer(context, &after, Verb::Update, "resume")?;
         Ok(ChangeResult { value: after, operation })
     }
@@ -302,7 +272,6 @@ impl Service {
             );
         }
         let common = self.common(&replication)?;
-        let numbers: Vec<u64> = common.iter().map(|(number, _)| *number).collect();
         let turned = Replication {
             volume_id: source_id,
             source_id: Some(replication.volume_id),
@@ -315,9 +284,8 @@ impl Service {
         let turned = self.updated(turned);
         let (before, work) = (self.work_dir(&replication)?, self.work_dir(&turned)?);
         let scratch = self.scratch(&turned)?;
-        before.reverse(&work, &numbers, &scratch).map_err(refused)?;
+        before.reverse(&work, &common, &scratch).map_err(refused)?;
         self.follow(context, &turned, &turned, &of)?;
-        self.reopen(&of, &|| Ok(()))?;
         let operation = self.begin_transfer(context, &turned, Verb::Update, "reverse")?;
         Ok(ChangeResult { value: turned, operation })
     }
@@ -488,12 +456,11 @@ impl Service {
         }
     }
 
-    /// The points that both sides have: those of the destination.
-    fn common(&self, replication: &Replication) -> Result<Vec<SidePoint>> {
+    /// The numbers of the points that both sides have.
+    fn common(&self, replication: &Replication) -> Result<Vec<u64>> {
         let theirs = self.source_points(replication)?;
-        let mut ours = self.points(replication, replication.volume_id)?;
-        ours.retain(|(number, _)| theirs.contains(number));
-        Ok(ours)
+        let ours = self.points(replication, replication.volume_id)?.into_iter();
+        Ok(ours.map(|(number, _)| number).filter(|number| theirs.contains(number)).collect())
     }
 
     /// Whether a transfer has begun that has not ended.
@@ -503,7 +470,8 @@ impl Service {
         self.work_dir(replication)?.is_partial(&points).map_err(refused)
     }
 
-    /// Prepares a volume to follow another one: it goes back to the last common point, or becomes empty, and `after` is stored.
+    /// Prepares a volume to follow another one, and stores `after`. The next transfer takes the files back to the last common
+    /// point, or empties the volume.
     fn follow(
         &self,
         context: &ChangeContext,
@@ -511,41 +479,50 @@ impl Service {
         after: &Replication,
         of: &Volume,
     ) -> Result<()> {
-        let common = self.common(replication)?.pop();
+        let theirs = self.source_points(replication)?;
         let put = |store: &Connection| Ok(store::replication::update(store, after)?);
-        self.follow_from(context, replication, of, common, &put)
+        self.follow_from(context, replication, of, &theirs, &put)
     }
 
-    /// [`Service::follow`] from this common point. `put` stores the replication.
+    /// [`Service::follow`] of a source that has these points. `put` stores the replication.
     fn follow_from(
         &self,
         context: &ChangeContext,
         replication: &Replication,
         of: &Volume,
-        common: Option<SidePoint>,
+        theirs: &[u64],
         put: &dyn Fn(&Connection) -> Result<()>,
     ) -> Result<()> {
-        let Some((number, point)) = &common else {
-            if !context.force {
-                return Err(ReplicationError::FullCopy { volume: of.name.to_string() }.into());
+        let ours = self.points(replication, of.id)?;
+        let common = ours.iter().rev().find(|(number, _)| theirs.contains(number));
+        match common {
+            None if context.force => {}
+            None => return Err(ReplicationError::FullCopy { volume: of.name.to_string() }.into()),
+            Some((_, point)) => {
+                let lost = self.changes_since(replication, of, point)?;
+                if !context.force && lost != Changes::default() {
+                    let (volume, point) = (of.name.to_string(), point.name.to_string());
+                    let Changes { files, bytes } = lost;
+                    let name = |number: u64| format!("{}{number}", prefix(replication.relation));
+                    let last = Box::new(LastPoints {
+                        own: name(ours.last().map_or(0, |(number, _)| *number)),
+                        followed: replication.source_text(),
+                        other: name(theirs.last().copied().unwrap_or(0)),
+                    });
+                    return Err(ReplicationError::WouldLose { volume, point, files, bytes, last }.into());
+                }
             }
-            self.work_dir(replication)?.invalidate().map_err(refused)?;
-            self.change(put)?;
-            self.reopen(of, &|| Ok(()))?;
-            self.clear_storage(of)?;
-            return self.forget_later(replication, of, None);
-        };
-        let lost = self.changes_since(replication, of, point)?;
-        if !context.force && lost != Changes::default() {
-            let (volume, point) = (of.name.to_string(), point.name.to_string());
-            let Changes { files, bytes } = lost;
-            return Err(ReplicationError::WouldLose { volume, point, files, bytes }.into());
         }
         self.work_dir(replication)?.invalidate().map_err(refused)?;
         // Clients lose their access first: what they wrote after the count would be lost unsaid.
         self.change(put)?;
-        self.reopen(of, &|| self.dependencies.provisioner.revert(of.id, point.view, &mut unpaced).map(drop))?;
-        self.forget_later(replication, of, Some(*number))
+        let forgotten = std::cell::Cell::new(Ok(()));
+        self.reopen(of, &|| {
+            // Until the files are back, clients see the common point.
+            forgotten.set(self.forget_points(replication, of, common.map(|(number, _)| *number)));
+            Ok(())
+        })?;
+        forgotten.into_inner()
     }
 
     fn changes_since(&self, replication: &Replication, of: &Volume, point: &Snapshot) -> Result<Changes> {
@@ -562,48 +539,43 @@ impl Service {
         count_changes((&*old, taken(point)), &*live, &mut means).map_err(refused)
     }
 
-    /// Drops an unfinished transfer: the live files are those of the last point again.
-    fn drop_partial(&self, replication: &Replication, of: &Volume, points: &[SidePoint]) -> Result<()> {
-        let work = self.work_dir(replication)?;
-        let numbers: Vec<u64> = points.iter().map(|(number, _)| *number).collect();
-        if !work.is_partial(&numbers).map_err(refused)? {
-            return Ok(());
-        }
-        work.invalidate().map_err(refused)?;
-        if let Some((_, last)) = points.last() {
-            self.reopen(of, &|| {
-                self.dependencies.provisioner.revert(of.id, last.view, &mut unpaced).map(drop)
-            })?;
-        }
-        work.discard(&numbers).map_err(refused)
-    }
-
     fn clear_storage(&self, of: &Volume) -> Result<()> {
         let backend =
             self.dependencies.provisioner.open(of.id).map_err(Error::storage("empty the volume"))?;
         clear(&*backend).map_err(refused)
     }
 
-    /// Deletes the points of one side after `last`, and forgets an unfinished transfer.
+    /// Deletes the points of one side after `last`, and forgets an unfinished transfer: the live files are those of `last`.
     fn forget_later(&self, replication: &Replication, of: &Volume, last: Option<u64>) -> Result<()> {
-        let (stay, go): (Vec<_>, Vec<_>) =
-            self.points(replication, of.id)?.into_iter().partition(|(number, _)| Some(*number) <= last);
-        let context = ChangeContext::by(Actor::new("plimsoll"));
-        go.iter().try_for_each(|(_, point)| {
-            self.remove_locked_snapshot(&context, &of.name, &point.name).map(drop)
-        })?;
-        let stay: Vec<u64> = stay.iter().map(|(number, _)| *number).collect();
-        self.work_dir(replication)?.discard(&stay).map_err(refused)
+        self.forget_points(replication, of, last)?;
+        let stay = self.points(replication, of.id)?.into_iter().map(|(number, _)| number);
+        self.work_dir(replication)?.discard(&stay.collect::<Vec<_>>()).map_err(refused)
     }
 
-    /// Closes a volume to clients, lets `work` change its storage, and serves it again as its replication demands.
+    /// Deletes the points of one side after `last`.
+    fn forget_points(&self, replication: &Replication, of: &Volume, last: Option<u64>) -> Result<()> {
+        let mut gone = self.points(replication, of.id)?;
+        gone.retain(|(number, _)| Some(*number) > last);
+        let context = ChangeContext::by(Actor::new("plimsoll"));
+        gone.iter()
+            .try_for_each(|(_, point)| self.remove_locked_snapshot(&context, &of.name, &point.name).map(drop))
+    }
+
+    /// Closes a volume to clients, lets `work` change its storage, and serves it again as its replication demands. Clients
+    /// that have it mounted wait meanwhile. If the storage does not open, they go on waiting.
     fn reopen(&self, volume: &Volume, work: &dyn Fn() -> FsResult<()>) -> Result<()> {
+        let pool = self.find_pool(&volume.pool)?;
         let mut state = self.state();
-        let was_open = state.open.remove(&volume.name).is_some();
-        self.publish(&state);
+        let open = state.open.get(&volume.name);
+        let (was_open, was_exported) = (open.is_some(), open.is_some_and(|open| open.export.is_some()));
+        if was_open {
+            // A volume without files is not exported, nor is its placeholder.
+            let protocols = if was_exported { volume.protocols } else { Protocols::default() };
+            let volume = Volume { protocols, ..volume.clone() };
+            self.serve_placeholder(&mut state, &PoolAndVolume { pool: pool.clone(), volume })?;
+        }
         drop(state);
-        let points = self.replicas.lock().remove(&volume.id);
-        points.inspect(|points| points.close());
+        self.close_replica(volume.id);
         let mut worked = work();
         for _ in 0..CLOSE_POLLS_MAX {
             if !matches!(worked, Err(FsError::Locked)) {
@@ -614,7 +586,6 @@ impl Service {
             worked = work();
         }
         if was_open {
-            let pool = self.find_pool(&volume.pool)?;
             let gate = self.state().meters.apply(&pool, volume)?;
             let served = self.open_storage(volume, gate, Grace::default());
             let served = served.map_err(Error::storage(format!("open the volume {}", volume.name)))?;
@@ -625,6 +596,12 @@ impl Service {
             self.publish(&state);
         }
         worked.map_err(Error::storage(format!("change the volume {}", volume.name)))
+    }
+
+    /// Releases the storage of a destination.
+    fn close_replica(&self, volume: VolumeId) {
+        let points = self.replicas.lock().remove(&volume);
+        points.inspect(|points| points.close());
     }
 
     /// The storage as clients see it: a destination shows its last point.

@@ -56,20 +56,18 @@ impl Service {
             changed_ms: now,
         };
         let theirs = self.take_maps(&turned)?;
-        let mut common = self.points(&turned, of.id)?;
-        common.retain(|(number, _)| theirs.contains(number));
         let put = |store: &rusqlite::Connection| {
             store::peer::revoke(store, given)?;
             Ok(store::replication::insert(store, &turned)?)
         };
-        self.follow_from(context, &turned, of, common.pop(), &put)?;
-        self.reopen(of, &|| Ok(()))?;
+        self.follow_from(context, &turned, of, &theirs, &put)?;
         let detail = format!("reverse, from {}", turned.source_text());
         let operation = self.begin_transfer(context, &turned, Verb::Create, &detail)?;
         Ok(ChangeResult { value: turned, operation })
     }
 
-    /// Takes the maps of the peer's points over, for this side as the destination. Returns the points.
+    /// Takes the maps of the points that both sides have over, for this side as the destination. Returns the points of the
+    /// peer.
     fn take_maps(&self, turned: &Replication) -> Result<Vec<u64>> {
         let path = self.work_path(turned).with_extension("incoming");
         let incoming = WorkDir::open(&path).map_err(refused)?;
@@ -83,10 +81,10 @@ impl Service {
         let theirs = fetch_maps(&mut *link, &request, turned.next_point, &incoming, &mut means);
         let theirs = theirs.and_then(|theirs| {
             let ours = self.points(turned, turned.volume_id).map_err(super::source::unable)?;
-            let common: Vec<u64> =
-                theirs.into_iter().filter(|point| ours.iter().any(|(number, _)| number == point)).collect();
+            let is_common = |point: &&u64| ours.iter().any(|(number, _)| number == *point);
+            let common: Vec<u64> = theirs.iter().filter(is_common).copied().collect();
             incoming.reverse(&self.work_dir(turned).map_err(super::source::unable)?, &common, &path)?;
-            Ok(common)
+            Ok(theirs)
         });
         _ = std::fs::remove_dir_all(&path);
         theirs.map_err(refused)

@@ -96,6 +96,11 @@ impl Service {
                 );
             };
             let work = self.work_dir(&replication)?;
+            let last = || Ok::<_, Error>(self.points(&replication, replication.volume_id)?.pop());
+            if work.is_invalid() {
+                // Even if the source cannot be reached.
+                self.go_back(&replication, last()?.map(|(number, _)| number))?;
+            }
             match self.transfer_once(id, &replication, &work) {
                 // The end of an earlier transfer: now the present state.
                 Ok((_, 0)) => {}
@@ -107,8 +112,7 @@ impl Service {
                 }
                 Err(replicate::Error::GoBack(to)) => self.go_back(&replication, to)?,
                 Err(replicate::Error::Diverged(_)) if attempt == 0 => {
-                    let last = self.points(&replication, replication.volume_id)?.pop();
-                    self.go_back(&replication, last.map(|(number, _)| number))?;
+                    self.go_back(&replication, last()?.map(|(number, _)| number))?;
                 }
                 Err(replicate::Error::Stopped) => return Ok(None),
                 Err(error) => return Err(refused(error)),

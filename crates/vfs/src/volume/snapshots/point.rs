@@ -8,13 +8,14 @@ use super::frozen::{ReadOnlyNode, ReadOnlyView, seen_lookup};
 use crate::backend::capabilities::Capabilities;
 use crate::backend::snapshots::{ChangedRanges, Pace, SnapshotUsage, Snapshots};
 use crate::backend::{Backend, Blocking, Lookup, NodeRef};
-use crate::error::{FsError, FsResult};
+use crate::error::{FsError, FsResult, Wait};
 use crate::file_key::{FileKey, ViewId};
 use crate::model::attrs::{FsLimits, FsStat};
 use crate::sync::Mutex;
 use arc_swap::ArcSwapOption;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Shows a snapshot of a storage. The snapshots of the storage are those of this one.
 pub struct PointBackend {
@@ -24,14 +25,30 @@ pub struct PointBackend {
     limits: FsLimits,
     capabilities: Capabilities,
     has_snapshots: bool,
-    point: SharedPoint,
+    shown: Arc<Shown>,
 }
 
-type SharedPoint = Arc<ArcSwapOption<Point>>;
+/// The point that clients see.
+#[derive(Default)]
+struct Shown {
+    point: ArcSwapOption<Point>,
+    is_closed: AtomicBool,
+}
 
 struct Point {
     view: ViewId,
     files: Arc<dyn Backend>,
+}
+
+impl Shown {
+    /// The answer where there is no point. Once the storage is closed, clients wait: the volume is about to be opened again,
+    /// and an event loop may still have this opening of it.
+    fn refusal(&self) -> FsError {
+        match self.is_closed.load(Ordering::Acquire) {
+            true => FsError::Wait(Wait::Recall),
+            false => FsError::Stale,
+        }
+    }
 }
 
 impl PointBackend {
@@ -43,7 +60,7 @@ impl PointBackend {
             capabilities: storage.capabilities(),
             has_snapshots: storage.snapshots().is_some(),
             storage: Mutex::new(Some(storage)),
-            point: SharedPoint::default(),
+            shown: Arc::default(),
         }
     }
 
@@ -51,23 +68,25 @@ impl PointBackend {
     /// [`FsError::NotFound`] if there is no such snapshot.
     pub fn show(&self, view: ViewId) -> FsResult<()> {
         let files = self.of_snapshots(|snapshots| snapshots.open(view))?;
-        self.point.store(Some(Arc::new(Point { view, files })));
+        self.shown.point.store(Some(Arc::new(Point { view, files })));
         Ok(())
     }
 
     /// The snapshot that clients see.
     pub fn view(&self) -> Option<ViewId> {
-        self.point.load().as_ref().map(|point| point.view)
+        self.shown.point.load().as_ref().map(|point| point.view)
     }
 
-    /// Releases the storage even if clients have files of it open: every file is [`FsError::Stale`] from now on.
+    /// Releases the storage even if clients have files of it open: all that they ask has to wait from now on
+    /// ([`Wait::Recall`]), until they find another opening of the volume.
     pub fn close(&self) {
-        self.point.store(None);
+        self.shown.is_closed.store(true, Ordering::Release);
+        self.shown.point.store(None);
         *self.storage.lock() = None;
     }
 
     fn storage(&self) -> FsResult<Arc<dyn Backend>> {
-        self.storage.lock().clone().ok_or(FsError::Stale)
+        self.storage.lock().clone().ok_or_else(|| self.shown.refusal())
     }
 
     fn of_snapshots<T>(&self, ask: impl FnOnce(&dyn Snapshots) -> FsResult<T>) -> FsResult<T> {
@@ -78,13 +97,13 @@ impl PointBackend {
 impl Backend for PointBackend {
     fn root(&self) -> NodeRef {
         let seen = ArcSwapOption::empty();
-        Arc::new(ReadOnlyNode(PointView { point: Arc::clone(&self.point), key: self.root, seen }))
+        Arc::new(ReadOnlyNode(PointView { shown: Arc::clone(&self.shown), key: self.root, seen }))
     }
 
     fn node(&self, key: &FileKey, blocking: Blocking) -> FsResult<NodeRef> {
-        let point = self.point.load_full().ok_or(FsError::Stale)?;
+        let point = self.shown.point.load_full().ok_or_else(|| self.shown.refusal())?;
         let inner = point.files.node(key, blocking)?;
-        Ok(PointView::node_ref(&self.point, &point, inner))
+        Ok(PointView::node_ref(&self.shown, &point, inner))
     }
 
     fn stat(&self) -> FsResult<FsStat> {
@@ -121,7 +140,7 @@ impl Backend for PointBackend {
     }
 
     fn has_files(&self) -> bool {
-        self.point.load().is_some()
+        self.shown.point.load().is_some()
     }
 
     fn snapshots(&self) -> Option<&dyn Snapshots> {
@@ -156,7 +175,7 @@ impl Snapshots for PointBackend {
 }
 
 struct PointView {
-    point: SharedPoint,
+    shown: Arc<Shown>,
     key: FileKey,
     /// The node in the point that was last seen.
     seen: ArcSwapOption<Seen>,
@@ -179,10 +198,10 @@ impl Deref for Owned {
 }
 
 impl PointView {
-    fn node_ref(shared: &SharedPoint, point: &Point, inner: NodeRef) -> NodeRef {
+    fn node_ref(shown: &Arc<Shown>, point: &Point, inner: NodeRef) -> NodeRef {
         let key = inner.key().in_view(ViewId::LIVE);
         let seen = ArcSwapOption::from_pointee(Seen { view: point.view, node: inner });
-        Arc::new(ReadOnlyNode(Self { point: Arc::clone(shared), key, seen }))
+        Arc::new(ReadOnlyNode(Self { shown: Arc::clone(shown), key, seen }))
     }
 }
 
@@ -191,8 +210,8 @@ impl ReadOnlyView for PointView {
 
     /// The file in the present point, found once a point.
     fn inner(&self) -> FsResult<Owned> {
-        let point = self.point.load();
-        let point = point.as_ref().ok_or(FsError::Stale)?;
+        let point = self.shown.point.load();
+        let point = point.as_ref().ok_or_else(|| self.shown.refusal())?;
         if let Some(seen) = self.seen.load().as_ref().filter(|seen| seen.view == point.view) {
             return Ok(Owned(NodeRef::clone(&seen.node)));
         }
@@ -214,8 +233,8 @@ impl ReadOnlyView for PointView {
     }
 
     fn beside(&self, inner: NodeRef) -> NodeRef {
-        match self.point.load().as_ref() {
-            Some(point) => Self::node_ref(&self.point, point, inner),
+        match self.shown.point.load().as_ref() {
+            Some(point) => Self::node_ref(&self.shown, point, inner),
             None => inner,
         }
     }
