@@ -117,7 +117,8 @@ fn unread_answers_are_bounded() {
             all.push(bad);
             look();
             let unread = f.running.server.view().stats().transport.unread_bytes;
-            assert!(unread <= CLIENTS * UNREAD_REPLY_BYTES_MAX, "{unread} bytes are unread");
+            // What a turn produces comes on top of the bound at which a connection is no longer read.
+            assert!(unread <= 2 * CLIENTS * UNREAD_REPLY_BYTES_MAX, "{unread} bytes are unread");
         }
         f.assert_others_served(&mut good);
         // One client begins to read, and gets whole answers.
