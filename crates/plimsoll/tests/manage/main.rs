@@ -25,8 +25,11 @@ mod quota_attacks;
 mod quota_writers;
 mod quotas;
 mod replications;
+mod reverts;
 mod rig;
 mod secure;
+#[path = "../support/session.rs"]
+mod session;
 mod setup;
 mod size;
 mod skip {
