@@ -27,6 +27,7 @@ mod quotas;
 mod replications;
 mod reverts;
 mod rig;
+mod s3;
 mod secure;
 #[path = "../support/session.rs"]
 mod session;
