@@ -1,7 +1,9 @@
 # The kernel's clients of NFS and SMB in snapshots, while the live files change.
 #
-# Parameters (environment): HOST, PORT, SMB_PORT; NAME and PASSWORD of the user; VERSIONS of NFS. The volume is /work. At
-# `PLIMSOLL-GUEST-MARK create` the host makes a snapshot with the time in its name, at `delete` it deletes it.
+# Parameters (environment): HOST; NAME and PASSWORD of the user; PLACES, each a file system of the service's data with its
+# ports of NFS and SMB and versions of NFS, like xfs:2049:445:3,4.2. Each place has the volumes /work, and /listed, whose root
+# lists `.snapshot`. At `PLIMSOLL-GUEST-MARK create xfs work` the host makes a snapshot with the time in its name, at
+# `delete xfs work` it deletes it.
 # Every check prints `ok NAME` or `FAIL NAME why`; the exit status is 1 if any failed.
 
 . /job/checks
@@ -13,7 +15,7 @@ mkdir -p $mnt
 attach() { # version
     local options="timeo=100,retrans=1,hard,proto=tcp,vers=$1,port=$PORT${more:-}"
     [ "$1" != 3 ] || options="$options,nolock,mountproto=tcp,mountvers=3,mountport=$PORT"
-    timeout 60 mount -t nfs -o "$options" "$HOST:/work" $mnt
+    timeout 60 mount -t nfs -o "$options" "$HOST:/$volume" $mnt
 }
 
 # Files of the time of the snapshot, and what their names say.
@@ -41,7 +43,7 @@ snapshot() {
 }
 
 make_snapshot() {
-    mark create >&3
+    mark "create $place $volume" >&3
     snapshot
 }
 
@@ -82,7 +84,7 @@ reads_while_a_writer_runs() {
 
 below_a_directory() { is_as_it_was "$mnt/tree/.snapshot/$made"; }
 is_listed_in_its_directory_alone() {
-    ! ls -a $mnt | grep -q snapshot
+    same "$(ls -a $mnt | grep snapshot)" ""
     same "$(ls $mnt/.snapshot)" "$made"
 }
 hard_links_are_one_file() {
@@ -145,7 +147,7 @@ mounted_by_path() { # version
 stale_after_deletion_alone() {
     exec 4<"$past/tree/big"
     same "$(dd bs=1 count=4 status=none <&4 | wc -c)" 4
-    mark delete >&3
+    mark "delete $place $volume" >&3
     for _ in $(seq 100); do
         drop_caches
         cat "$past/tree/big" >/dev/null 2>/tmp/why || break
@@ -158,25 +160,88 @@ stale_after_deletion_alone() {
 }
 
 over_nfs() { # version
-    check "$1.attach" attach "$1"
-    check "$1.prepare" prepare
-    check "$1.create" make_snapshot
+    volume=work
+    local name="$place.$1"
+    check "$name.attach" attach "$1"
+    check "$name.prepare" prepare
+    check "$name.create" make_snapshot
     made=$(snapshot)
     past=$mnt/.snapshot/$made
-    check "$1.change" change_live_files
-    check "$1.read" is_as_it_was "$past/tree"
+    check "$name.change" change_live_files
+    check "$name.read" is_as_it_was "$past/tree"
     for what in below_a_directory is_listed_in_its_directory_alone hard_links_are_one_file is_another_file_system \
         find_stays_outside_unasked du_counts_live_files_alone nothing_in_it_changes reads_while_a_writer_runs \
         whole_mount_can_be_changed; do
-        check "$1.$what" $what
+        check "$name.$what" $what
     done
-    check "$1.listing_has_attributes" listing_has_attributes "$1"
-    check "$1.mounted_by_path" mounted_by_path "$1"
-    check "$1.stale_after_deletion_alone" stale_after_deletion_alone
+    check "$name.listing_has_attributes" listing_has_attributes "$1"
+    check "$name.mounted_by_path" mounted_by_path "$1"
+    check "$name.stale_after_deletion_alone" stale_after_deletion_alone
     umount -R $mnt
 }
 
-for version in $VERSIONS; do over_nfs "$version"; done
+# A volume whose root lists `.snapshot`: programs find it there without being asked.
+
+is_listed_in_the_root_alone() {
+    ls -a $mnt | grep -qx .snapshot
+    same "$(ls -a $mnt/tree | grep snapshot)" ""
+}
+find_xdev_stays_outside() {
+    find $mnt -xdev -name file >/tmp/found 2>/tmp/why
+    same "$(cat /tmp/found)" "$mnt/tree/file"
+    same "$(cat /tmp/why)" ""
+    # Without -xdev it goes in, and sees no loop.
+    same "$(find $mnt -name file 2>&1 | sort)" "$(printf '%s\n' "$past/tree/file" "$mnt/tree/file")"
+}
+du_x_counts_live_files_alone() {
+    local live
+    live=$(du -s $mnt/tree | cut -f 1)
+    [ "$(du -sx $mnt | cut -f 1)" -lt $((live + 100)) ]
+    # Without -x the snapshot counts too.
+    [ "$(du -s $mnt | cut -f 1)" -gt $((live + 2500)) ]
+}
+rsync_x_copies_live_files_alone() {
+    rm -rf /tmp/copy
+    rsync -axHX $mnt/ /tmp/copy/
+    same "$(cat /tmp/copy/tree/file)" "changed"
+    # At most the places of the snapshots, as empty directories.
+    same "$(find /tmp/copy/.snapshot ! -type d 2>/dev/null)" ""
+    absent "/tmp/copy/.snapshot/$made/tree"
+    rm -rf /tmp/copy
+}
+# As the guide says: they report each file of the snapshots, and change all live files.
+chown_changes_live_files_alone() {
+    local owner
+    owner=$(stat -c %u "$past/tree/big")
+    refused "Read-only file system" chown -R 1234:1234 $mnt
+    chown -R 1234:1234 $mnt 2>/tmp/why || true
+    same "$(grep -v "Read-only file system" /tmp/why)" ""
+    same "$(find $mnt/tree ! -uid 1234 | wc -l)" 0
+    same "$(stat -c %u "$past/tree/big")" "$owner"
+}
+rm_removes_live_files_alone() {
+    shopt -s dotglob
+    refused "Read-only file system" rm -rf $mnt/*
+    same "$(ls $mnt)" ""
+    is_as_it_was "$past/tree"
+}
+
+listed_over_nfs() { # version
+    volume=listed
+    local name="$place.$1.listed"
+    check "$name.attach" attach "$1"
+    check "$name.prepare" prepare
+    check "$name.create" make_snapshot
+    made=$(snapshot)
+    past=$mnt/.snapshot/$made
+    check "$name.change" change_live_files
+    for what in is_listed_in_the_root_alone find_xdev_stays_outside du_x_counts_live_files_alone \
+        rsync_x_copies_live_files_alone chown_changes_live_files_alone rm_removes_live_files_alone; do
+        check "$name.$what" $what
+    done
+    umount -R $mnt
+    mark "delete $place $volume"
+}
 
 attach_smb() { # options
     mount -i -t cifs "//$HOST/work" $mnt -o \
@@ -202,15 +267,27 @@ over_smb_by_name() {
     same "$(cat "$mnt/~snapshot/$made/tree/file")" "as it was"
 }
 
+over_smb() {
+    volume=work
+    check "$place.smb.attach" attach 3
+    check "$place.smb.prepare" prepare
+    check "$place.smb.create" make_snapshot
+    made=$(snapshot)
+    check "$place.smb.change" change_live_files
+    umount $mnt
+    check "$place.smb.mount" attach_smb
+    check "$place.smb.by_name" over_smb_by_name
+    check "$place.smb.by_time" over_smb_by_time
+}
+
 modprobe cifs
-check smb.attach attach 3
-check smb.prepare prepare
-check smb.create make_snapshot
-made=$(snapshot)
-check smb.change change_live_files
-umount $mnt
-check smb.mount attach_smb
-check smb.by_name over_smb_by_name
-check smb.by_time over_smb_by_time
+for at in $PLACES; do
+    IFS=: read -r place PORT SMB_PORT versions <<<"$at"
+    for version in ${versions//,/ }; do
+        over_nfs "$version"
+        listed_over_nfs "$version"
+    done
+    over_smb
+done
 
 [ "$failures" -eq 0 ]

@@ -13,7 +13,8 @@ use std::borrow::Cow;
   zsh:  echo 'source <(plimsoll completions zsh)' >> ~/.zshrc
   fish: plimsoll completions fish > ~/.config/fish/completions/plimsoll.fish
 
-Names of pools, volumes and tokens are completed from the service that PLIMSOLL_DATA or PLIMSOLL_URL names, or the default one.")]
+Names of volumes, snapshots, vaults and all other objects are completed from the service that PLIMSOLL_DATA or PLIMSOLL_URL names, \
+or the default one.")]
 pub(crate) struct CompletionsArgs {
     /// The shell
     #[arg(value_parser = ["bash", "zsh", "fish"])]

@@ -44,6 +44,8 @@ pub struct Progress {
     /// Bytes read from the source, because they may have changed.
     pub bytes_read: u64,
     pub bytes_sent: u64,
+    /// Bytes of the source in a pack that is not sent yet. `bytes_done` contains them once their file is done.
+    pub bytes_waiting: u64,
 }
 
 impl Progress {

@@ -6,7 +6,7 @@
 //!
 //! Time, randomness and waiting are arguments. Storage is reached through `vfs::Backend` only.
 //!
-//! Layers, top down: `link`, `replication`, `backup`, `restore`, `compare`, `verify`, `sweep`, `tree`, `walk`, `inodes`,
+//! Layers, top down: `fuzz`, `link`, `replication`, `backup`, `restore`, `compare`, `verify`, `sweep`, `tree`, `walk`, `inodes`,
 //! `vault`, `sorter`, `store`, `job`, `error`, `format`, `limits`.
 
 #![forbid(unsafe_code)]
@@ -16,6 +16,7 @@ mod backup;
 mod compare;
 mod error;
 mod format;
+pub mod fuzz;
 mod inodes;
 mod job;
 pub mod limits;

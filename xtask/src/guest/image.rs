@@ -64,10 +64,10 @@ impl Suite {
     }
 
     /// Further packages of this release's guest: file systems, the kernel's own NFS server as a reference, systemd for the
-    /// test of the package, and the client of remote quotas; or TLS.
+    /// test of the package, the client of remote quotas, and rsync; or TLS.
     fn more_packages(self) -> &'static str {
         match self {
-            Self::Bookworm => "nfs-kernel-server,e2fsprogs,xfsprogs,systemd-sysv,quota",
+            Self::Bookworm => "nfs-kernel-server,e2fsprogs,xfsprogs,systemd-sysv,quota,rsync",
             Self::Trixie => "ktls-utils",
         }
     }

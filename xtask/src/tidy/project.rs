@@ -93,7 +93,8 @@ const SHARE_MAX: f64 = 25.0;
 pub(super) const LARGE: [Large<'_>; 0] = [];
 pub(super) type Large<'a> = (&'a str, f64, &'a str);
 /// Outside the workspace.
-pub(super) const FUZZ_EDGES: [Row<'_>; 1] = [("fuzz", &["identity", "nfs-wire", "smb", "smb-wire"], &[])];
+pub(super) const FUZZ_EDGES: [Row<'_>; 1] =
+    [("fuzz", &["identity", "nfs-wire", "replicate", "smb", "smb-wire"], &[])];
 
 pub(super) struct Package {
     name: String,

@@ -5,6 +5,7 @@ use super::Service;
 use super::vault::vault_error;
 use crate::backup::{Backup, BackupState, time_of};
 use crate::error::{Error, Result};
+use crate::job::JobProgress;
 use crate::job_backup::BackupJob;
 use crate::kind::Kind;
 use crate::operation::{OperationId, Outcome};
@@ -44,6 +45,8 @@ pub(super) struct VaultJob<'s> {
     pub(super) vault: Vault,
     pub(super) backup: Backup,
     recorded_ms: Cell<u64>,
+    /// Bytes of files that a backup has packed and not sent yet.
+    waiting_bytes: Cell<u64>,
 }
 
 impl Service {
@@ -71,7 +74,14 @@ impl Service {
         })?;
         let vault = vault.ok_or_else(|| Error::not_found(Kind::Vault, of.vault()))?;
         let backup = backup.ok_or_else(|| Error::not_found(Kind::Backup, of.backup()))?;
-        Ok(VaultJob { service: self, id, vault, backup, recorded_ms: Cell::default() })
+        Ok(VaultJob {
+            service: self,
+            id,
+            vault,
+            backup,
+            recorded_ms: Cell::default(),
+            waiting_bytes: Cell::default(),
+        })
     }
 
     /// Ends a job that panicked.
@@ -378,13 +388,24 @@ impl VaultJob<'_> {
     /// Waits as long as the limit of the vault demands.
     pub(super) fn pace(&self, bytes: u64) -> ControlFlow<()> {
         let pause = self.service.vaults.pause(&self.vault, bytes, self.service.dependencies.pacer.now());
-        self.service.jobs.rest(self.id, pause)
+        self.service.jobs.rest(self.id, pause)?;
+        // A pack can take long: its progress and the speed are shown meanwhile.
+        let Some(JobProgress { done, total, .. }) = self.service.jobs.progress(self.id) else {
+            return ControlFlow::Continue(());
+        };
+        let sent = bytes.min(self.waiting_bytes.get());
+        self.waiting_bytes.set(self.waiting_bytes.get() - sent);
+        self.count(done + sent, total)
     }
 
     pub(super) fn step(&self, progress: &Progress) -> ControlFlow<()> {
         // While files are counted, their bytes are not those that are done.
         match progress.bytes_total {
-            Some(total) => self.count(progress.bytes_done, Some(total)),
+            Some(total) => {
+                let waiting = progress.bytes_waiting.min(progress.bytes_done);
+                self.waiting_bytes.set(waiting);
+                self.count(progress.bytes_done - waiting, Some(total))
+            }
             None => self.count(0, None),
         }
     }

@@ -59,6 +59,14 @@ impl VaultStores {
     }
 }
 
+#[cfg(test)]
+impl Service {
+    /// The time at which the vault may send again.
+    pub(crate) fn vault_pace(&self, vault: &Vault) -> Nanos {
+        self.vaults.paces.lock().get(&vault.row).copied().unwrap_or(Nanos(0))
+    }
+}
+
 impl Service {
     /// Creates a vault, or uses the one that is in its place already, with its backups. Succeeds without a change if an
     /// identical vault exists.
@@ -319,5 +327,93 @@ pub(super) fn vault_error(vault: &VaultName, error: VaultError) -> Error {
             Error::invalid(format!("the key of the vault {vault}: {error}"), "the key file of this vault")
         }
         other => Error::from(BackupError::Vault { vault: vault.to_string(), reason: other.to_string() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vault::VaultPlace;
+
+    const MIB: u64 = 1 << 20;
+    const SECOND: u64 = 1_000_000_000;
+
+    fn vault(row: i64, bytes_per_s: Option<u64>) -> Vault {
+        Vault {
+            row,
+            name: VaultName::stored("off".to_owned()),
+            number: [0; 16],
+            place: VaultPlace::Directory { path: "/vault".into() },
+            key_file: None,
+            lock_days: 0,
+            bytes_per_s,
+            version: 1,
+            created_ms: 0,
+            changed_ms: 0,
+        }
+    }
+
+    /// Jobs in virtual time, each with pieces of its size: the bytes that each may send in a time.
+    fn sent(stores: &VaultStores, jobs: &[(Vault, u64)], from: u64, until: u64) -> Vec<u64> {
+        let (mut sent, mut asks_at) = (vec![0; jobs.len()], vec![from; jobs.len()]);
+        loop {
+            let next = (0..jobs.len()).min_by_key(|&job| asks_at[job]).unwrap();
+            if asks_at[next] >= until {
+                return sent;
+            }
+            let (vault, piece) = &jobs[next];
+            let pause = stores.pause(vault, *piece, Nanos(asks_at[next]));
+            asks_at[next] += u64::try_from(pause.as_nanos()).unwrap();
+            if asks_at[next] < until {
+                sent[next] += piece;
+            }
+        }
+    }
+
+    #[test]
+    fn jobs_of_a_vault_share_its_rate() {
+        for jobs in 1..4 {
+            let stores = VaultStores::default();
+            let jobs: Vec<_> = (0..jobs).map(|_| (vault(1, Some(8 * MIB)), MIB)).collect();
+            let sent = sent(&stores, &jobs, 0, 10 * SECOND);
+            assert_eq!(sent.iter().sum::<u64>(), 80 * MIB);
+            assert!(
+                sent.iter().all(|&one| one.abs_diff(80 * MIB / sent.len() as u64) <= 2 * MIB),
+                "{sent:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn pieces_of_any_size_keep_the_rate_together() {
+        let stores = VaultStores::default();
+        // A backup sends parts of packs, a restore and a check read extents and whole packs.
+        let jobs = [MIB, 4096, 64 * MIB].map(|piece| (vault(1, Some(8 * MIB)), piece));
+        let sent: u64 = sent(&stores, &jobs, 0, 1000 * SECOND).iter().sum();
+        // The pieces that go first wait for nothing, and the last ones are not over.
+        assert!(sent.abs_diff(8000 * MIB) <= 2 * 64 * MIB, "{sent}");
+    }
+
+    #[test]
+    fn idle_time_is_no_credit_and_other_vaults_wait_for_nothing() {
+        let stores = VaultStores::default();
+        let limited = vault(1, Some(MIB));
+        assert_eq!(stores.pause(&limited, 5 * MIB, Nanos(0)), Duration::ZERO);
+        assert_eq!(stores.pause(&limited, MIB, Nanos(2 * SECOND)), Duration::from_secs(3));
+        assert_eq!(stores.pause(&vault(2, Some(MIB)), MIB, Nanos(2 * SECOND)), Duration::ZERO);
+        assert_eq!(stores.pause(&vault(3, None), 1 << 40, Nanos(2 * SECOND)), Duration::ZERO);
+        assert_eq!(stores.pause(&vault(3, None), 1 << 40, Nanos(2 * SECOND)), Duration::ZERO);
+        let late = 1_000_000 * SECOND;
+        let after: u64 = sent(&stores, &[(limited, MIB)], late, late + 10 * SECOND).iter().sum();
+        assert_eq!(after, 10 * MIB);
+    }
+
+    #[test]
+    fn changed_limit_binds_the_next_piece() {
+        let stores = VaultStores::default();
+        assert_eq!(stores.pause(&vault(1, Some(MIB)), MIB, Nanos(0)), Duration::ZERO);
+        assert_eq!(stores.pause(&vault(1, Some(4 * MIB)), 4 * MIB, Nanos(0)), Duration::from_secs(1));
+        assert_eq!(stores.pause(&vault(1, Some(4 * MIB)), MIB, Nanos(0)), Duration::from_secs(2));
+        assert_eq!(stores.pause(&vault(1, None), MIB, Nanos(0)), Duration::ZERO);
     }
 }

@@ -30,6 +30,7 @@ mod space;
 mod store;
 mod token;
 mod users;
+mod vault_rate;
 mod volume;
 
 #[test]

@@ -2,6 +2,7 @@
 //!
 //! Memory is counted per process, so the tests run one after the other, and their clients use little.
 
+mod quotas;
 #[path = "../support/mod.rs"]
 mod support;
 

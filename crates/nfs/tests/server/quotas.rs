@@ -1,27 +1,22 @@
 //! Remote quotas over real sockets: over both transports, and questions of one client beside those of others.
 
-use crate::support::client::{Client, PATIENCE, Running, mark, system_clock};
+use crate::support::client::{Client, PATIENCE, Running, mark};
+use crate::support::quotas::{answer, limited, question, unused};
 use crate::support::{VOLUME, trusting, volume};
 use nfs::limits::CLIENT_QUOTAS_PER_S;
 use nfs::programs::Programs;
 use nfs::server::Settings;
 use nfs::server::udp::Responder;
 use nfs::state::call_rates::CallRates;
-use nfs_wire::rpc::{AuthFlavor, AuthSys, CallHeader, OpaqueAuth, RPC_VERSION, ReplyHeader};
-use nfs_wire::rquota::{
-    ExtGetArgs, GetArgs, PROGRAM, Procedure, Quota, QuotaReply, Status, TYPE_USER, VERSION_1, VERSION_2,
-};
+use nfs_wire::rpc::ReplyHeader;
+use nfs_wire::rquota::{QuotaReply, Status, VERSION_1, VERSION_2};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 use vfs::qos::Pacer;
-use vfs::{
-    Backend, Durability, Export, ExportRule, Namespace, QuotaKind, QuotaLimits, QuotaRule, QuotaTarget,
-};
-use vfs_testing::MemFs;
+use vfs::{Durability, Export, ExportRule, Namespace};
 use xdr::{Decode, Encode, Reader};
 
-const UID: u32 = 1000;
 const CLIENT: [u8; 4] = [127, 0, 5, 1];
 const OTHER: [u8; 4] = [127, 0, 5, 2];
 const STRANGER: [u8; 4] = [127, 0, 6, 1];
@@ -35,13 +30,7 @@ struct Asked {
 impl Asked {
     /// A service for the network of [`CLIENT`], where each user has 1 MiB.
     fn new() -> Self {
-        let fs = MemFs::new(system_clock());
-        let rule = QuotaRule {
-            target: QuotaTarget { kind: QuotaKind::User, id: None },
-            limits: QuotaLimits { bytes: Some(1 << 20), ..QuotaLimits::default() },
-        };
-        fs.quotas().unwrap().set_rules(&[rule]).unwrap();
-        let volume = volume(VOLUME, Arc::new(fs), Durability::Sync);
+        let volume = volume(VOLUME, Arc::new(limited()), Durability::Sync);
         let rule = ExportRule { clients: vec!["127.0.5.0/24".parse().unwrap()], ..trusting() };
         let namespace = Namespace::new([Export::new("/vol", volume, vec![rule])]);
         let rates = CallRates::new(&Pacer::start().unwrap());
@@ -61,32 +50,12 @@ impl Asked {
     }
 }
 
-fn question(xid: u32, version: u32, path: &str) -> Vec<u8> {
-    let sys = AuthSys { uid: UID, gid: 100, ..AuthSys::default() }.to_bytes();
-    let cred = OpaqueAuth { flavor: AuthFlavor::SYS, body: &sys };
-    let (vers, proc, verf) = (version, Procedure::GETQUOTA.0, OpaqueAuth::default());
-    let header = CallHeader { xid, rpcvers: RPC_VERSION, prog: PROGRAM, vers, proc, cred, verf };
-    let args = match version {
-        VERSION_1 => GetArgs { path: path.as_bytes(), uid: UID }.to_bytes(),
-        _ => ExtGetArgs { path: path.as_bytes(), kind: TYPE_USER, id: UID }.to_bytes(),
-    };
-    [header.to_bytes(), args].concat()
-}
-
-fn answer(results: &[u8]) -> QuotaReply {
-    QuotaReply::decode(&mut Reader::new(results)).unwrap()
-}
-
 /// The xid and the answer of the next reply.
 fn next(socket: &UdpSocket) -> (u32, QuotaReply) {
     let mut datagram = [0; 2048];
     let length = socket.recv(&mut datagram).unwrap();
     let xid = u32::decode(&mut Reader::new(&datagram)).unwrap();
     (xid, answer(datagram[..length].strip_prefix(&ReplyHeader::success(xid)).unwrap()))
-}
-
-fn unused() -> QuotaReply {
-    QuotaReply::Ok(Quota { block_bytes: 1024, active: true, block_hard: 1024, ..Quota::default() })
 }
 
 #[test]

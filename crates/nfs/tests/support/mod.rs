@@ -4,6 +4,7 @@
 pub mod client;
 pub mod gate;
 pub mod object;
+pub mod quotas;
 
 pub use object::Object;
 

@@ -46,6 +46,9 @@ enum Command {
         volume: String,
     },
     /// Delete a quota rule. The default then applies, if there is one.
+    #[command(
+        after_help = "Examples:\n  plimsoll quota delete v1 --user alice\n  plimsoll quota delete v1 --group default"
+    )]
     Delete {
         /// The volume
         #[arg(add = names::volumes())]

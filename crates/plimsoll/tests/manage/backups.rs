@@ -19,7 +19,7 @@ fn noise(seed: u32, len: u32) -> Vec<u8> {
     (0..len).map(|_| next()).collect()
 }
 
-fn fill(service: &Service) {
+pub fn fill(service: &Service) {
     let mut client = mount(service, "/v1").unwrap();
     let root = client.root();
     let dir = client.make_dir(&root, "projects", 0o755).unwrap();
@@ -29,7 +29,7 @@ fn fill(service: &Service) {
     }
 }
 
-fn is_whole(service: &Service, path: &str) -> bool {
+pub fn is_whole(service: &Service, path: &str) -> bool {
     let mut client = mount(service, path).unwrap();
     let root = client.root();
     let dir = client.lookup(&root, "projects").unwrap();
@@ -49,7 +49,7 @@ fn path(dir: &tempfile::TempDir) -> &str {
     dir.path().to_str().unwrap()
 }
 
-fn restore<'a>(backup: &'a str, to: &'a str) -> Vec<&'a str> {
+pub fn restore<'a>(backup: &'a str, to: &'a str) -> Vec<&'a str> {
     let restore = ["backup", "restore", "off", backup, "--to", to, "--pool", "p1", "--size", "1TiB"];
     [&restore[..], &["--allow", "127.0.0.0/8", "--squash", "none"]].concat()
 }
@@ -122,7 +122,15 @@ fn killed_service_goes_on_with_a_backup_and_a_restore() {
     eventually("something is sent", || shown(&service)["progress"]["done"].as_u64().unwrap_or(0) > 4 << 20);
     let progress = shown(&service)["progress"].clone();
     assert_eq!(progress["unit"], "bytes");
-    assert_eq!(progress["total"], json!(u64::from(FILES) * u64::from(FILE_BYTES)));
+    let total = u64::from(FILES) * u64::from(FILE_BYTES);
+    assert_eq!(progress["total"], json!(total));
+    eventually("a speed is shown", || shown(&service)["progress"]["per_second"].is_u64());
+    let progress = shown(&service)["progress"].clone();
+    let number = |name: &str| progress[name].as_u64().unwrap_or_else(|| panic!("{name}: {progress}"));
+    // The first piece, of 1 MiB at most, waits for nothing.
+    assert!(number("per_second") > 0 && number("per_second") <= 9 << 20, "{progress}");
+    let left = (total - number("done")).div_ceil(number("per_second"));
+    assert_eq!(number("seconds_left"), left, "{progress}");
     let said = service.refuses(&["snapshot", "delete", "v1", &own_snapshot(&service), "--yes"]);
     assert!(said.contains("the backup off/one is made from the snapshot"), "{said}");
     service.kill();

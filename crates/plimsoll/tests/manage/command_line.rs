@@ -124,6 +124,31 @@ fn every_command_has_help_and_those_that_change_have_examples() {
         &["snapshot", "create"],
         &["snapshot", "update"],
         &["snapshot", "delete"],
+        &["snapshot", "revert"],
+        &["snapshot", "restore"],
+        &["clone", "create"],
+        &["quota", "set"],
+        &["quota", "delete"],
+        &["vault", "create"],
+        &["vault", "new-key"],
+        &["vault", "update"],
+        &["vault", "delete"],
+        &["backup", "create"],
+        &["backup", "delete"],
+        &["backup", "restore"],
+        &["backup", "verify"],
+        &["replication", "create"],
+        &["replication", "update"],
+        &["replication", "sync"],
+        &["replication", "break"],
+        &["replication", "resume"],
+        &["replication", "reverse"],
+        &["replication", "authorize"],
+        &["replication", "revoke"],
+        &["replication", "delete"],
+        &["peer", "create"],
+        &["peer", "update"],
+        &["peer", "delete"],
         &["policy", "create"],
         &["policy", "update"],
         &["policy", "delete"],
@@ -208,6 +233,85 @@ fn tables_fit_the_terminal_and_are_whole_in_pipes() {
     assert!(said(200, "").starts_with("\u{1b}[1mNAME\u{1b}[0m") && !piped.contains('\u{1b}'));
     let forced = service.command(&list).env("CLICOLOR_FORCE", "1").output().unwrap().stdout;
     assert!(String::from_utf8(forced).unwrap().contains('\u{1b}'));
+}
+
+/// A service with one object of each kind that protects a volume, with names as long as people choose them.
+fn protected() -> (Service, tempfile::TempDir) {
+    let (service, place) = (Service::with_snapshots("1TiB"), tempfile::tempdir().unwrap());
+    let vault = place.path().join("plimsoll-backups-of-the-first-site");
+    let key = "ab".repeat(32);
+    for args in [
+        &["snapshot", "create", "v1", "before-upgrade-to-version-4", "--description", "Version 4 is next"][..],
+        &["clone", "create", "v1", "before-upgrade-to-version-4", "home-directories-test"],
+        &["user", "create", "alice-the-designer", "--uid", "1000", "--no-password"],
+        &["quota", "set", "v1", "--user", "default", "--bytes", "10GiB", "--soft-bytes", "8GiB"],
+        &["quota", "set", "v1", "--user", "1000", "--bytes", "1536GiB", "--files", "1000000000"],
+        &["policy", "create", "nightly-and-monthly", "--daily", "7", "--weekly", "4", "--monthly", "12"],
+        &["vault", "create", "second-disk", "--directory", vault.to_str().unwrap()],
+        &["backup", "create", "v1", "--vault", "second-disk", "--lock-until", "2999-01-31"],
+        &["volume", "create", "home-directories-copy", "--pool", "p1", "--size", "1TiB"],
+        &["replication", "create", "home-directories-copy", "--source", "v1", "--schedule", "10minutely"],
+        &["peer", "create", "site-b", "--key", &key, "--address", "files.site-b.example.org:2052"],
+        &["replication", "authorize", "home-directories-test", "--peer", "site-b"],
+    ] {
+        service.says(args);
+    }
+    (service, place)
+}
+
+#[test]
+fn protection_fits_the_terminal_and_its_names_are_completed() {
+    let (service, _place) = protected();
+    let name = |list: &[&str]| service.json(list)["items"][0]["name"].as_str().unwrap().to_owned();
+    let backup = name(&["backup", "list"]);
+    for args in [
+        &["snapshot", "list", "v1"][..],
+        &["snapshot", "show", "v1", "before-upgrade-to-version-4"],
+        &["clone", "list"],
+        &["quota", "list", "v1"],
+        &["quota", "report", "v1"],
+        &["quota", "check", "v1"],
+        &["policy", "list"],
+        &["policy", "show", "nightly-and-monthly"],
+        &["vault", "list"],
+        &["vault", "show", "second-disk"],
+        &["backup", "list"],
+        &["backup", "show", "second-disk", &backup],
+        &["replication", "list"],
+        &["replication", "show", "home-directories-copy"],
+        &["replication", "authorizations"],
+        &["peer", "list"],
+        &["peer", "show", "site-b"],
+        &["operation", "list"],
+    ] {
+        let said = at_terminal(80, &service.command(args), "");
+        assert!(!said.is_empty() && widest(&said) <= 80, "{args:?}: {} columns: {said}", widest(&said));
+    }
+    let snapshot = "before-upgrade-to-version-4";
+    for (words, wanted) in [
+        (&["snapshot", "revert", "v1", ""][..], snapshot),
+        (&["snapshot", "restore", "v1", ""], snapshot),
+        (&["clone", "create", ""], "v1"),
+        (&["clone", "create", "v1", ""], snapshot),
+        (&["quota", "set", ""], "v1"),
+        (&["quota", "delete", "v1", "--user", ""], "alice-the-designer"),
+        (&["policy", "show", ""], "nightly-and-monthly"),
+        (&["volume", "update", "v1", "--backup-policy", ""], "nightly-and-monthly"),
+        (&["vault", "update", ""], "second-disk"),
+        (&["backup", "create", "v1", "--vault", ""], "second-disk"),
+        (&["backup", "create", "v1", "--snapshot", ""], snapshot),
+        (&["backup", "restore", "second-disk", ""], &backup),
+        (&["backup", "verify", "second-disk", ""], &backup),
+        (&["replication", "create", "x", "--source", ""], "v1"),
+        (&["replication", "create", "x", "--peer", ""], "site-b"),
+        (&["replication", "create", "x", "--schedule", ""], "10minutely"),
+        (&["replication", "break", ""], "home-directories-copy"),
+        (&["replication", "revoke", "home-directories-test", "--peer", ""], "site-b"),
+        (&["peer", "update", ""], "site-b"),
+    ] {
+        let found = candidates(&service, words);
+        assert!(found.iter().any(|word| word == wanted), "{words:?}: {found:?}");
+    }
 }
 
 #[test]

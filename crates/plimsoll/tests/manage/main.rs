@@ -26,8 +26,12 @@ mod quota_writers;
 mod quotas;
 mod replication_clients;
 mod replications;
+mod reverts;
 mod rig;
+mod s3;
 mod secure;
+#[path = "../support/session.rs"]
+mod session;
 mod setup;
 mod size;
 mod skip {

@@ -1,6 +1,7 @@
 //! A client of NFSv4.1 or later with one session on one connection, for tests.
+#![allow(dead_code, reason = "each test binary uses its own part")]
 
-use nfs_wire::rpc::{AuthFlavor, AuthSys, CallHeader, OpaqueAuth, RPC_VERSION, RecordMark};
+use nfs_wire::rpc::{AuthFlavor, AuthSys, CallHeader, MsgType, OpaqueAuth, RPC_VERSION, RecordMark};
 use nfs_wire::v4::{
     Argument, ChannelAttrs, ClientOwner, CompoundHead, CompoundReplyHead, CreateSessionArgs,
     CreateSessionFlags, CreateSessionReply, ExchangeIdArgs, ExchangeIdFlags, ExchangeIdReply, FileHandle,
@@ -32,6 +33,16 @@ impl Session {
 
     /// Introduces the client with this name, and makes its session.
     pub fn begin(&mut self, ownerid: &[u8]) -> io::Result<()> {
+        self.begin_with(ownerid, CreateSessionFlags(0))
+    }
+
+    /// Begins a session over whose connection the server calls, so that it grants delegations. The client ignores the
+    /// calls.
+    pub fn begin_with_callbacks(&mut self, ownerid: &[u8]) -> io::Result<()> {
+        self.begin_with(ownerid, CreateSessionFlags::CONN_BACK_CHAN)
+    }
+
+    fn begin_with(&mut self, ownerid: &[u8], flags: CreateSessionFlags) -> io::Result<()> {
         let introduction = ExchangeIdArgs {
             clientowner: ClientOwner { verifier: [1; 8], ownerid },
             flags: ExchangeIdFlags(0),
@@ -55,7 +66,7 @@ impl Session {
         let creation = CreateSessionArgs {
             clientid: known.clientid,
             sequence: known.sequenceid,
-            flags: CreateSessionFlags(0),
+            flags,
             fore_chan_attrs: channel,
             back_chan_attrs: channel,
             cb_program: 0x4000_0000,
@@ -91,11 +102,20 @@ impl Session {
         let length = u32::try_from(call.len() - 4).unwrap();
         call[..4].copy_from_slice(&RecordMark { last: true, length }.to_word().to_be_bytes());
         self.stream.write_all(&call)?;
+        loop {
+            let mut record = self.record()?;
+            if record[4..8] == MsgType::REPLY.0.to_be_bytes() {
+                return Ok(record.split_off(REPLY_HEADER_BYTES));
+            }
+        }
+    }
+
+    fn record(&mut self) -> io::Result<Vec<u8>> {
         let mut mark = [0; 4];
         self.stream.read_exact(&mut mark)?;
-        let mut reply = vec![0; RecordMark::from_word(u32::from_be_bytes(mark)).length as usize];
-        self.stream.read_exact(&mut reply)?;
-        Ok(reply.split_off(REPLY_HEADER_BYTES))
+        let mut record = vec![0; RecordMark::from_word(u32::from_be_bytes(mark)).length as usize];
+        self.stream.read_exact(&mut record)?;
+        Ok(record)
     }
 
     /// Sends operations in the session; returns the bytes of the results, SEQUENCE's first.

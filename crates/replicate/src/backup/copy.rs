@@ -73,14 +73,6 @@ impl Copier<'_, '_, '_> {
         self.writer.push(key, value, base, self.job)
     }
 
-    fn report(&mut self) -> Result<()> {
-        self.writer.progress.bytes_sent = self.writer.packer.sent_bytes;
-        match (self.job.progress)(&self.writer.progress).is_break() {
-            true => Err(Error::Stopped),
-            false => Ok(()),
-        }
-    }
-
     /// Copies a file or a stream, with its extents.
     fn copy_inode(&mut self, record: &[u8], key: &FileKey, attrs: &Attrs, is_stream: bool) -> Result<()> {
         let content = sort_key::content(record);
@@ -104,7 +96,7 @@ impl Copier<'_, '_, '_> {
         if attrs.file_type == FileType::Regular {
             progress.bytes_done += attrs.size;
         }
-        self.report()
+        self.writer.report(self.job)
     }
 
     /// The record of a file in the previous backup, if the file has certainly not changed since.
@@ -167,7 +159,7 @@ impl Copier<'_, '_, '_> {
                 }
                 group.push(extent);
                 start = end;
-                self.report()?;
+                self.writer.report(self.job)?;
             }
             at_offset = run.end;
         }

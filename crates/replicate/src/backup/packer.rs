@@ -18,11 +18,14 @@ pub(super) struct Packer<'v> {
     data: Option<PackBuilder>,
     leaves: Option<PackBuilder>,
     pub(super) sent_bytes: u64,
+    /// Bytes of chunks of files in the open pack.
+    pub(super) waiting_bytes: u64,
 }
 
 impl<'v> Packer<'v> {
     pub(super) fn new(vault: &'v Vault, id: BackupId, known: HashMap<PackId, PackInfo>) -> Self {
-        Self { vault, id, known, used: BTreeMap::new(), data: None, leaves: None, sent_bytes: 0 }
+        let used = BTreeMap::new();
+        Self { vault, id, known, used, data: None, leaves: None, sent_bytes: 0, waiting_bytes: 0 }
     }
 
     pub(super) fn vault(&self) -> &'v Vault {
@@ -45,6 +48,12 @@ impl<'v> Packer<'v> {
         };
         if let Some(full) = open.take_if(|builder| !builder.has_room(chunk.len() + owner.len())) {
             self.send(full, job)?;
+            if content == Content::Data {
+                self.waiting_bytes = 0;
+            }
+        }
+        if content == Content::Data {
+            self.waiting_bytes += chunk.len() as u64;
         }
         let (vault, backup) = (self.vault, self.id);
         let open = match content {
@@ -70,7 +79,9 @@ impl<'v> Packer<'v> {
     /// Sends what is incomplete.
     pub(super) fn flush(&mut self, job: &mut Job<'_>) -> Result<()> {
         let open = [self.data.take(), self.leaves.take()];
-        open.into_iter().flatten().try_for_each(|builder| self.send(builder, job))
+        open.into_iter().flatten().try_for_each(|builder| self.send(builder, job))?;
+        self.waiting_bytes = 0;
+        Ok(())
     }
 
     fn send(&mut self, builder: PackBuilder, job: &mut Job<'_>) -> Result<()> {

@@ -58,6 +58,15 @@ impl<'v> IndexWriter<'v> {
         Ok(())
     }
 
+    pub(super) fn report(&mut self, job: &mut Job<'_>) -> Result<()> {
+        self.progress.bytes_sent = self.packer.sent_bytes;
+        self.progress.bytes_waiting = self.packer.waiting_bytes;
+        match (job.progress)(&self.progress).is_break() {
+            true => Err(Error::Stopped),
+            false => Ok(()),
+        }
+    }
+
     /// Sends everything but the manifest.
     pub(super) fn finish(
         mut self,
@@ -68,6 +77,7 @@ impl<'v> IndexWriter<'v> {
     ) -> Result<(Vec<Part>, Vec<Part>, Totals)> {
         self.end_leaf(base, job)?;
         self.packer.flush(job)?;
+        self.report(job)?;
         let leaves =
             put_list(vault, id, ObjectKind::Leaves, self.list.iter(), job, |leaf, part| leaf.write(part))?;
         let packs =

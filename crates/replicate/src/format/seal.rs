@@ -20,7 +20,7 @@ const ENCRYPTED: u8 = 1;
 /// Faster than most networks, and close to the best ratio for its speed.
 const ZSTD_LEVEL: i32 = 3;
 /// Forms of a stored chunk: as it is, or compressed.
-const RAW: u8 = 0;
+pub(crate) const RAW: u8 = 0;
 const ZSTD: u8 = 1;
 
 /// The key of an encrypted vault, which only the operator keeps.
@@ -135,6 +135,12 @@ impl Secrets {
         let hash = object_hash(name, &object);
         object.extend(hash);
         Some(object)
+    }
+
+    /// An object with another body, and the hash that it needs: for the fuzzer.
+    pub(crate) fn with_body(&self, name: &str, object: &[u8], body: &[u8]) -> Vec<u8> {
+        let content = [&object[..HEAD_BYTES], body].concat();
+        [&content[..], &object_hash(name, &content)].concat()
     }
 
     /// Opens an object; otherwise says why not.

@@ -51,7 +51,7 @@ const SAFE: u8 = 3;
 const END: u8 = 4;
 
 impl Entry {
-    fn encode(&self) -> Vec<u8> {
+    pub(super) fn encode(&self) -> Vec<u8> {
         let mut writer = Writer::default();
         match self {
             Self::Start(Start { point, base, root }) => {
@@ -78,7 +78,7 @@ impl Entry {
         writer.0
     }
 
-    fn decode(bytes: &[u8]) -> Option<Self> {
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader(bytes);
         let entry = match reader.u8()? {
             START => Self::Start(Start {

@@ -250,6 +250,7 @@ impl Message {
                     true => zstd::bulk::decompress(rest, usize::try_from(CHUNK_BYTES).ok()?).ok()?,
                     false => rest.to_vec(),
                 };
+                (bytes.len() as u64 <= CHUNK_BYTES).then_some(())?;
                 offset.checked_add(bytes.len() as u64)?;
                 Self::Data { offset, bytes }
             }
@@ -384,6 +385,9 @@ mod tests {
         }
         let zeros = zstd::bulk::compress(&vec![0; 1 << 27], 1).unwrap();
         assert_eq!(Message::decode(&[&[DATA, 0, 1], &zeros[..]].concat()), None, "a bomb");
+        let raw = [&[DATA, 0, 0][..], &vec![7; usize::try_from(CHUNK_BYTES).unwrap() + 1]].concat();
+        assert_eq!(Message::decode(&raw), None, "more than a chunk");
+        assert!(Message::decode(&raw[..raw.len() - 1]).is_some());
         let mut other = hello(vec![1]).encode();
         other[1] = VERSION + 1;
         assert_eq!((Message::decode(&other), other_version(&other)), (None, Some(VERSION + 1)));

@@ -4,11 +4,12 @@
 //! or not at all: it changes live files that no client sees, and its own snapshot of them is then the point that it serves.
 //! docs/formats/replication.md draws every byte; docs/decisions/0078-replication.md has the reasons.
 //!
-//! Layers, top down: `send`, `receive`, `apply`, `difference`, `log`, `key_map`, `message`, `frame`.
+//! Layers, top down: `fuzz`, `send`, `receive`, `apply`, `difference`, `log`, `key_map`, `message`, `frame`.
 
 mod apply;
 mod difference;
 mod frame;
+pub(crate) mod fuzz;
 mod key_map;
 mod log;
 mod message;

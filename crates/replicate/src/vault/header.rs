@@ -10,7 +10,7 @@ use vfs::Time;
 const MAGIC: &[u8; 8] = b"PLIMVLT\n";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Header {
+pub(crate) struct Header {
     pub(super) is_encrypted: bool,
     pub(super) id: [u8; 16],
     /// Mixed into the key, so that two vaults with one key have nothing in common.
@@ -23,7 +23,7 @@ pub(super) struct Header {
 impl Header {
     pub(super) const BYTES: usize = 12 + 16 + 32 + 32 + 12 + 32;
 
-    pub(super) fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let mut writer = Writer::default();
         writer.raw(MAGIC);
         writer.raw(&[VERSION, self.is_encrypted.into(), 0, 0]);
@@ -36,7 +36,7 @@ impl Header {
         writer.0
     }
 
-    pub(super) fn decode(bytes: &[u8]) -> Result<Self> {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
         let bad = |why| damaged(names::VAULT, why);
         let (content, hash) = bytes.split_last_chunk::<32>().ok_or_else(|| bad("it is too short"))?;
         if !content.starts_with(MAGIC) {

@@ -1,7 +1,7 @@
 //! A vault: its header, its owner, and its objects by kind.
 
 pub(crate) mod chunks;
-mod header;
+pub(crate) mod header;
 pub(crate) mod index;
 
 use crate::error::{Error, Result};
