@@ -1,9 +1,9 @@
 //! A process changes a volume with snapshots, and is killed at any moment.
 
 use crate::fixture::random_change::{Random, RandomChange};
-use crate::fixture::trees::{Seen, anew, tree};
+use crate::fixture::trees::{Seen, anew, assert_same, tree};
 use crate::fixture::{DIR, Ground, MODE, Tree, is_long};
-use crate::rig::{GROUNDS, Rig, WAIT_MAX, check_count};
+use crate::rig::{CAPACITY, CLONE, GROUNDS, ID, Rig, WAIT_MAX, check_count};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::ControlFlow;
@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
-use vfs::{Attrs, NodeRef, ViewId};
+use vfs::{Attrs, NodeRef, Provisioner, ViewId, unpaced};
 
 /// A line for each path of a tree, to compare with what another process has seen.
 fn lines(tree: &BTreeMap<String, Seen>) -> String {
@@ -29,10 +29,31 @@ fn lines(tree: &BTreeMap<String, Seen>) -> String {
 /// The file that names the snapshot to which a volume goes back.
 pub(crate) const BACK: &str = "back";
 
+/// The file that names the snapshot of which a clone is made.
+const CLONED: &str = "cloned";
+
 /// The file that has the number of the next snapshot.
 pub(crate) const NEXT: &str = "next";
 
-/// Changes a volume for ever, with snapshots and reverts, and writes down what each shows. `more` changes it between, and is
+fn some_view(rig: &Rig, random: &mut Random) -> Option<ViewId> {
+    let views = rig.snapshots().list().unwrap();
+    let place = random.below(views.len().max(1) as u64);
+    views.get(usize::try_from(place).unwrap()).copied()
+}
+
+/// A clone has the files of its snapshot. One that an interrupted process has made is whole.
+fn check_clone(rig: &Rig, view: u32) {
+    if !rig.volumes.list().unwrap().contains(&CLONE) {
+        rig.volumes.clone_volume(ID, ViewId(view), CLONE, &rig.root, CAPACITY, &mut unpaced).unwrap();
+    }
+    let clone = rig.volumes.open(CLONE).unwrap();
+    let [got, want] = [&clone, &rig.view(view)].map(|volume| anew(&tree(&volume.root()), false));
+    assert_same(&format!("clone of {view}"), &got, &want);
+    drop(clone);
+    rig.volumes.remove(CLONE).unwrap();
+}
+
+/// Changes a volume for ever, with snapshots, reverts and clones, and writes down what each shows. `more` changes it between, and is
 /// called without it before each revert.
 pub(crate) fn change_for_ever(data: &Path, copies: &Path, seed: u64, more: &mut dyn FnMut(Option<&NodeRef>)) {
     let mut rig = Rig::new(data);
@@ -56,10 +77,13 @@ pub(crate) fn change_for_ever(data: &Path, copies: &Path, seed: u64, more: &mut 
                 write(&next.to_string(), &lines(&copy));
                 next += 1;
             }
+            1 if rig.snapshots().list().unwrap().len() > 3 => {
+                let view = some_view(&rig, &mut random).unwrap();
+                let _may_have_none = std::fs::remove_file(copies.join(view.0.to_string()));
+                rig.snapshots().delete(view, &mut |_| ControlFlow::Continue(())).unwrap();
+            }
             2 => {
-                let views = rig.snapshots().list().unwrap();
-                let place = random.below(views.len().max(1) as u64);
-                let view = views.get(usize::try_from(place).unwrap());
+                let view = some_view(&rig, &mut random);
                 if let Some(view) = view.filter(|view| copies.join(view.0.to_string()).exists()) {
                     more(None);
                     write(BACK, &view.0.to_string());
@@ -67,12 +91,11 @@ pub(crate) fn change_for_ever(data: &Path, copies: &Path, seed: u64, more: &mut 
                     std::fs::remove_file(copies.join(BACK)).unwrap();
                 }
             }
-            1 => {
-                let views = rig.snapshots().list().unwrap();
-                if views.len() > 3 {
-                    let view = views[usize::try_from(random.below(views.len() as u64)).unwrap()];
-                    let _may_have_none = std::fs::remove_file(copies.join(view.0.to_string()));
-                    rig.snapshots().delete(view, &mut |_| ControlFlow::Continue(())).unwrap();
+            3 => {
+                if let Some(view) = some_view(&rig, &mut random) {
+                    write(CLONED, &view.0.to_string());
+                    check_clone(&rig, view.0);
+                    std::fs::remove_file(copies.join(CLONED)).unwrap();
                 }
             }
             _ => {}
@@ -129,6 +152,11 @@ pub(crate) fn check_after_kill(ground: Ground, data: &Path, copies: &Path) {
         let (want, got) = (std::fs::read_to_string(&path).unwrap(), lines(&tree(&rig.view(view).root())));
         let differs = want.lines().zip(got.lines()).find(|(want, got)| want != got);
         assert!(want == got, "{ground:?}: snapshot {view}: {differs:#?}");
+    }
+    if let Ok(view) = std::fs::read_to_string(copies.join(CLONED)) {
+        eprintln!("{ground:?}: killed with a clone of {view}");
+        check_clone(&rig, view.parse().unwrap());
+        std::fs::remove_file(copies.join(CLONED)).unwrap();
     }
     check_count(&rig);
     let _refused = RandomChange::new(&rig.volume.root(), &mut Random(5)).run();

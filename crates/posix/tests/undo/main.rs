@@ -8,6 +8,7 @@ mod moments;
 mod power;
 mod rig;
 mod sparse;
+mod steps;
 mod streams;
 mod suite;
 
@@ -25,6 +26,7 @@ fn inner() {
             kills::change_for_ever(data, &data.join("copies"), seed.parse().unwrap(), &mut |_| ());
         }
         Some(("cuts", round)) => power::change_until_cut(data, round),
+        Some(("step", verb)) => steps::take(data, verb),
         _ => panic!("no such mode: {mode}"),
     }
 }
