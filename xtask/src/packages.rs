@@ -21,6 +21,7 @@ pub(crate) const FOR_TESTS: &[Tool] = &[
     ("setpriv", "util-linux"),
     ("prlimit", "util-linux"),
     ("ip", "iproute2"),
+    ("strace", "strace"),
     ("iptables", "iptables"),
     ("fio", "fio"),
     ("git", "git"),

@@ -4,7 +4,7 @@
 
 mod fixture;
 
-use fixture::{DIR, Ground, MODE, Tree, name, new_inode};
+use fixture::{DIR, Ground, MODE, Tree, is_long, name, new_inode};
 use posix::{Options, Volumes};
 use std::collections::HashMap;
 use std::fs;
@@ -27,9 +27,6 @@ const ID: VolumeId = VolumeId(0xfeed_f00d_dead_beef);
 const WAIT_MAX: Duration = Duration::from_secs(600);
 const USERS: [u32; 4] = [0, 2001, 2002, 2003];
 const GROUPS: [u32; 2] = [3001, 3002];
-/// Kills of the short run; the long one has 100 (`PLIMSOLL_TESTS_KILLS`).
-const KILLS: usize = 8;
-
 fn open(data: &Path) -> Arc<Volumes> {
     Volumes::open(data, Options::default()).expect("volumes")
 }
@@ -203,11 +200,10 @@ fn count_begins_exactly_among_writers() {
 
 #[test]
 fn usage_is_exact_after_kills() {
-    let kills = std::env::var("PLIMSOLL_TESTS_KILLS").ok().and_then(|kills| kills.parse().ok());
-    let kills = kills.unwrap_or(KILLS);
+    let kills: u32 = if is_long() { 100 } else { 8 };
     let tree = Tree::new(Ground::Disk).unwrap();
     drop(volume(&open(&tree.path)));
-    let mut random = Random::new(kills as u64);
+    let mut random = Random::new(kills.into());
     for kill in 0..kills {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["inner", "--exact", "--ignored"])

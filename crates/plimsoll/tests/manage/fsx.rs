@@ -1,14 +1,13 @@
 //! Random changes of two files, as fsx makes them, with a snapshot every 1,000: the live files and the files of every
 //! snapshot have what a model says, byte by byte.
 
-use crate::ground::{Ground, Tree};
+use crate::ground::{Ground, Tree, is_long};
 use crate::quota_writers::{Random, furnished, identity, target};
 use crate::rig::Service;
 use crate::smb::SMB;
 use crate::ways::{Call, Nfs4, Smb, V3, Way, name};
 use smb_wire::create::OplockLevel;
 use std::collections::BTreeMap;
-use std::env;
 use wire_client::{Client, Handle, Protection, Version};
 
 const UID: u32 = 2001;
@@ -173,16 +172,19 @@ impl Fsx {
 }
 
 fn fsx(version: Version) {
-    let Some(tree) = Tree::new(Ground::Xfs) else { return };
-    let is_long = env::var_os("PLIMSOLL_TESTS_LONG").is_some();
-    let mut fsx = Fsx::new(&tree, version);
-    fsx.run(1, if is_long { 100_000 } else { 10_000 });
-    assert_eq!(fsx.snapshots.len(), if is_long { 100 } else { 10 });
-    fsx.compare_live("at the end");
-    fsx.compare_snapshots("at the end");
-    fsx.delete_some();
-    fsx.compare_live("without every other snapshot");
-    fsx.compare_snapshots("without every other snapshot");
+    let grounds = if is_long() { &[Ground::Xfs, Ground::Btrfs][..] } else { &[Ground::Xfs] };
+    for ground in grounds {
+        let Some(tree) = Tree::new(*ground) else { continue };
+        eprintln!("on {ground:?}");
+        let mut fsx = Fsx::new(&tree, version);
+        fsx.run(1, if is_long() { 100_000 } else { 10_000 });
+        assert_eq!(fsx.snapshots.len(), if is_long() { 100 } else { 10 });
+        fsx.compare_live("at the end");
+        fsx.compare_snapshots("at the end");
+        fsx.delete_some();
+        fsx.compare_live("without every other snapshot");
+        fsx.compare_snapshots("without every other snapshot");
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Clients that try to pass their quotas by every call that makes, grows, links or gives away something: never one byte
 //! over, and the running count equals a walk.
 
-use crate::ground::{Ground, Tree};
+use crate::ground::{Ground, Tree, is_long};
 use crate::quota_writers::{Random, furnished};
 use crate::rig::{Service, eventually};
 use crate::smb::SMB;
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::{env, fs, thread};
+use std::{fs, thread};
 
 /// The users that have limits. Both are in the same group.
 const USERS: [u32; 2] = [2001, 2002];
@@ -207,7 +207,7 @@ fn no_call_of_any_protocol_passes_a_quota() {
     }
     let limits = ["--bytes", &format!("{GROUP_BYTES}B"), "--files", &GROUP_FILES.to_string()];
     service.says(&[&["quota", "set", "v1", "--group", &GROUP.to_string()][..], &limits].concat());
-    let steps = if env::var_os("PLIMSOLL_TESTS_LONG").is_some() { 20_000 } else { 1000 };
+    let steps = if is_long() { 20_000 } else { 1000 };
     let tally = attack(&service, 1, steps);
     for ((way, verb), [done, quota, other]) in &tally {
         eprintln!("{way} {verb}: {done} done, {quota} refused by quotas, {other} refused otherwise");

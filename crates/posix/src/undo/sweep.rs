@@ -6,7 +6,7 @@
 use super::{
     Record, Undo, WHOLE, data, key_of, labels_in, names, open_dir, record_name, remove, whole, whole_name,
 };
-use crate::capacity::ledger::Ledger;
+use crate::capacity::ledger::{Ledger, PendingChange};
 use crate::error::refused;
 use crate::sys::STAT_BLOCK_BYTES;
 use rustix::fs::{AtFlags, RawDir, Stat, fstat, linkat, renameat, statat, unlinkat};
@@ -254,6 +254,7 @@ impl Undo {
             if pace(()).is_break() {
                 return Ok(false);
             }
+            let _pending = begin(ledger);
             self.preserve_blocks(&to, from.fd.as_fd(), size, step)?;
             // Both have them, until the later one is dropped.
             hold(ledger, data::count(step) * self.unit)?;
@@ -266,6 +267,7 @@ impl Undo {
     }
 
     fn drop_record(&self, dir: &OwnedFd, label: ViewId, ledger: Option<&Ledger>) -> FsResult<()> {
+        let _pending = begin(ledger);
         let freed = record_bytes(dir, label, self.unit)?;
         let names_name = names::dir_name(label);
         match open_dir(dir.as_fd(), &names_name) {
@@ -286,6 +288,7 @@ impl Undo {
 
     /// Deletes a removed file that no snapshot needs.
     fn drop_retained(&self, dir: &OwnedFd, ledger: Option<&Ledger>) -> FsResult<()> {
+        let _pending = begin(ledger);
         let freed = retained_bytes(dir)?;
         remove(dir.as_fd(), super::retained::FILE, AtFlags::empty())?;
         free(freed, ledger);
@@ -293,9 +296,16 @@ impl Undo {
     }
 }
 
+/// Begins a change of records: from its first step on, a crash requires a recount.
+fn begin(ledger: Option<&Ledger>) -> Option<PendingChange<'_>> {
+    let ledger = ledger?;
+    let pending = ledger.begin_refund();
+    ledger.mark_best_effort();
+    Some(pending)
+}
+
 fn free(bytes: u64, ledger: Option<&Ledger>) {
     if let Some(ledger) = ledger {
-        let _pending = ledger.begin_refund();
         ledger.release_held(bytes);
     }
 }
@@ -391,6 +401,7 @@ fn move_record(dir: &OwnedFd, label: ViewId, heir: ViewId) -> FsResult<()> {
 
 /// Adds the names of one record to an earlier one that lacks them.
 fn merge_names(dir: &OwnedFd, label: ViewId, earlier: ViewId, ledger: Option<&Ledger>) -> FsResult<()> {
+    let _pending = begin(ledger);
     let from = match open_dir(dir.as_fd(), &names::dir_name(label)) {
         Ok(from) => from,
         Err(Errno::NOENT) => return Ok(()),

@@ -8,8 +8,9 @@
 //! So on both, each snapshot that was acknowledged has exactly its files, and so has each file that was flushed. ext4
 //! without a journal promises neither, and is not tested.
 
-use crate::fixture::{DIR, Ground, MODE, Tree, name, new_inode};
-use crate::{ALLOWED, Rig, WAIT_MAX, check_after_kill};
+use crate::fixture::{DIR, Ground, MODE, Tree, is_long, name, new_inode};
+use crate::kills::{BACK, change_for_ever, check_after_kill};
+use crate::rig::{ALLOWED, Rig, WAIT_MAX};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -61,13 +62,13 @@ impl Flushes {
     }
 }
 
-/// Changes a volume until its file system fails. `mode` is a seed, and the directory for copies.
-pub(crate) fn change_until_cut(data: &Path, mode: &str) {
-    let (seed, copies) = mode.split_once(' ').unwrap();
+/// Changes a volume until its file system fails. `round` is a seed, and the directory for copies.
+pub(crate) fn change_until_cut(data: &Path, round: &str) {
+    let (seed, copies) = round.split_once(' ').unwrap();
     let seed: u64 = seed.parse().unwrap();
     let log = File::options().create(true).append(true).open(Path::new(copies).join(LOG)).unwrap();
     let mut flushes = Flushes { log, next: seed * 1_000_000 };
-    crate::change_for_ever(data, Path::new(copies), seed, &mut |root| match root {
+    change_for_ever(data, Path::new(copies), seed, &mut |root| match root {
         Some(root) => flushes.step(root),
         None => flushes.forget(),
     });
@@ -95,7 +96,7 @@ impl Cuts {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["inner", "--exact", "--ignored", "--nocapture"])
             .env(DIR, &self.tree.path)
-            .env(MODE, format!("{round} {}", self.copies.path().display()))
+            .env(MODE, format!("cuts {round} {}", self.copies.path().display()))
             .stdout(Stdio::null())
             .stderr(File::create(self.copies.path().join(ERRORS)).unwrap())
             .spawn()
@@ -150,14 +151,13 @@ fn snapshots_and_flushed_files_survive_power_cuts() {
         crate::fixture::skip("xfs_io is not installed");
         return;
     }
-    let is_long = std::env::var_os("PLIMSOLL_TESTS_LONG").is_some();
     for ground in [Ground::Xfs, Ground::Ext4] {
         let Some(mut cuts) = Cuts::new(ground) else { continue };
-        for round in 1..=if is_long { 100 } else { 5 } {
+        for round in 1..=if is_long() { 100 } else { 5 } {
             cuts.run_until_cut(round);
             eprintln!("{ground:?}: cut {round}");
             // A revert that was under way is finished first: it changes the live files, and they are not compared.
-            let is_reverting = cuts.copies.path().join(crate::BACK).exists();
+            let is_reverting = cuts.copies.path().join(BACK).exists();
             if !is_reverting {
                 cuts.check_flushed();
             }

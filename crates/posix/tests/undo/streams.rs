@@ -1,8 +1,8 @@
 //! Streams, whose places are keys of their files, after reverts and in clones.
 
+use crate::fixture::trees::content;
 use crate::fixture::{Tree, name, new_inode};
-use crate::trees::content;
-use crate::{ALLOWED, ANY, CAPACITY, CLONE, GROUNDS, ID, Rig, check_count};
+use crate::rig::{ALLOWED, ANY, CAPACITY, CLONE, GROUNDS, ID, Rig, check_count};
 use std::ops::ControlFlow;
 use vfs::backend::KEEP_SET_ID;
 use vfs::volume::streams;

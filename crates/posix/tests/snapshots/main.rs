@@ -1,6 +1,8 @@
 //! Snapshots of volumes on Btrfs: the conformance suite on a volume that is a subvolume, and every verb around it.
 
+#[path = "../fixture/mod.rs"]
 mod fixture;
+mod power;
 
 use fixture::crash::{die_at, run_until_killed};
 use fixture::{AS_NOBODY, DIR, Ground, MODE, NOBODY, Tree, name, new_inode, run, run_again, set_acl};
@@ -453,74 +455,6 @@ fn clone_can_be_repeated_after_crash() {
         file(&clone, "new", b"new");
         assert_eq!(contents(&opened(&volumes), "new"), Err(FsError::NotFound), "{step:?}");
     }
-}
-
-/// The state of the disk just after the answer, without a flush of what followed it.
-#[test]
-fn snapshot_survives_power_cut() {
-    let Some(tree) = Tree::new(Ground::Btrfs) else { return };
-    let volumes = open(&tree.path);
-    let volume = opened(&volumes);
-    let mut last = 0u32;
-    for number in 1..=20u32 {
-        file(&volume, &format!("file-{number}"), &number.to_be_bytes());
-        of(&volume).create(ViewId(number)).unwrap();
-        last = number;
-    }
-    file(&volume, "later", b"later");
-    let copied = Tree::copy_of(&tree);
-    let volumes = open(&copied.path);
-    let volume = opened(&volumes);
-    assert_eq!(of(&volume).list().unwrap().len(), 20);
-    for view in 1..=last {
-        let snapshot = of(&volume).open(ViewId(view)).unwrap();
-        for number in 1..=last {
-            let want =
-                if number <= view { Ok(number.to_be_bytes().to_vec()) } else { Err(FsError::NotFound) };
-            assert_eq!(contents(&snapshot, &format!("file-{number}")), want, "{number} in {view}");
-        }
-    }
-}
-
-/// After each verb the state of the disk at its answer.
-#[test]
-fn verbs_survive_power_cut() {
-    const CLONE: VolumeId = VolumeId(0xc1);
-    let Some(tree) = Tree::new(Ground::Btrfs) else { return };
-    let after_cut = |check: &dyn Fn(&Arc<Volumes>)| {
-        let copied = Tree::copy_of(&tree);
-        let volumes = open(&copied.path);
-        check(&volumes);
-        assert!(volumes.wait_for_trash(WAIT_MAX));
-        assert_eq!(names_in(&copied.path.join("trash")), [""; 0]);
-    };
-    prepare(&tree.path);
-    let volumes = open(&tree.path);
-    volumes.revert(ID, ViewId(1), &mut unpaced).unwrap();
-    after_cut(&|volumes| {
-        let volume = opened(volumes);
-        assert_eq!(contents(&volume, "file"), Ok(b"one".to_vec()));
-        assert_eq!(of(&volume).list(), Ok([1, 2].map(ViewId).to_vec()));
-        assert_eq!(volumes.usage(ID).unwrap().files, 2);
-    });
-    volumes.clone_volume(ID, ViewId(2), CLONE, &root(), CAPACITY, &mut unpaced).unwrap();
-    after_cut(&|volumes| {
-        let clone = volumes.open(CLONE).unwrap();
-        assert!(volumes.wait_for_counts(WAIT_MAX));
-        assert_eq!(contents(&clone, "file"), Ok(b"two".to_vec()));
-        assert_eq!(clone.stat().unwrap().bytes_total, CAPACITY.bytes);
-    });
-    let volume = opened(&volumes);
-    delete(&volume, 1);
-    after_cut(&|volumes| assert_eq!(of(&opened(volumes)).list(), Ok(vec![ViewId(2)])));
-    drop(volume);
-    volumes.remove(ID).unwrap();
-    after_cut(&|volumes| {
-        assert_eq!(volumes.list(), Ok(vec![CLONE]));
-        assert_eq!(volumes.revert(ID, ViewId(2), &mut unpaced), Err(FsError::NotFound));
-        let clone = volumes.open(CLONE).unwrap();
-        assert_eq!(contents(&clone, "file"), Ok(b"two".to_vec()));
-    });
 }
 
 /// A deletion file by file that was ended early, or by the end of the process, is completed after a start.
