@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use vfs::backend::KEEP_SET_ID;
 use vfs::sync::Mutex;
-use vfs::{Backend, Capacity, Provisioner, Root, Time, ViewId, VolumeId, unpaced};
+use vfs::{Backend, Capacity, ChangedRanges, Provisioner, Root, Time, ViewId, VolumeId, unpaced};
 use vfs_testing::UncheckedNode;
 
 /// An extended attribute of this size fits on every file system.
@@ -95,6 +95,12 @@ impl Origin for &Side<'_> {
 
     fn open(&self, point: u64) -> Result<Arc<dyn Backend>> {
         Ok(self.live().snapshots().unwrap().open(view(point)).unwrap())
+    }
+
+    fn changes(&self, from: u64, to: u64) -> Result<Option<Arc<dyn ChangedRanges>>> {
+        let changes = self.live().snapshots().unwrap().changes(view(from), view(to)).unwrap();
+        assert!(changes.is_some());
+        Ok(changes)
     }
 
     fn confirm(&self, point: Option<u64>) -> Result<()> {
