@@ -5,15 +5,15 @@ use crate::rig::{name, new_id, noise, owner, plain, random, source_of};
 use posix::{Options, Store};
 use replicate::store::{Directory, ObjectStore};
 use replicate::{
-    BackupId, Depth, Error, Job, Key, Manifest, Progress, Restore, Selection, Vault, VaultOptions, Verify,
-    backup, compare, restore, verify,
+    BackupId, Depth, Error, Job, Key, Manifest, Progress, Restore, Selection, Source, Vault, VaultOptions,
+    Verify, backup, compare, restore, verify,
 };
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use vfs::backend::KEEP_SET_ID;
-use vfs::{Backend, SetXattr, Time, XattrName};
+use vfs::{Backend, SetXattr, Snapshots, Time, ViewId, XattrName};
 use vfs_testing::UncheckedNode;
 
 pub(crate) fn now() -> Time {
@@ -68,6 +68,21 @@ impl Place {
         self.back_up_as(new_id(), backend, previous, taken).unwrap()
     }
 
+    /// Backs up the second one of two snapshots, after the first one.
+    pub(crate) fn back_up_changes(
+        &self,
+        snapshots: &dyn Snapshots,
+        [from, to]: [ViewId; 2],
+        previous: &Manifest,
+        taken: Time,
+    ) -> (Manifest, Progress) {
+        let view = snapshots.open(to).unwrap();
+        let changes = snapshots.changes(from, to).unwrap();
+        assert!(changes.is_some());
+        let source = Source { changes: changes.as_deref(), ..source_of(&*view, Some(previous.id), taken) };
+        self.run(new_id(), &source).unwrap()
+    }
+
     pub(crate) fn back_up_as(
         &self,
         id: BackupId,
@@ -75,6 +90,11 @@ impl Place {
         previous: Option<&Manifest>,
         taken: Time,
     ) -> Result<(Manifest, Progress), Error> {
+        let previous = previous.map(|previous| previous.id);
+        self.run(id, &source_of(backend, previous, taken))
+    }
+
+    fn run(&self, id: BackupId, source: &Source<'_>) -> Result<(Manifest, Progress), Error> {
         let mut last = Progress::default();
         let mut job = Job {
             scratch: &self.path,
@@ -86,8 +106,7 @@ impl Place {
                 ControlFlow::Continue(())
             },
         };
-        let previous = previous.map(|previous| previous.id);
-        let manifest = backup(&self.vault, id, &source_of(backend, previous, taken), &mut job)?;
+        let manifest = backup(&self.vault, id, source, &mut job)?;
         Ok((manifest, last))
     }
 

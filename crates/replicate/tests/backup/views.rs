@@ -3,11 +3,14 @@
 use crate::everything::{change_tree, fill_tree_with};
 use crate::ground::{Ground, Tree};
 use crate::linux::{Place, now};
+use crate::rig::{name, noise, plain};
 use posix::{Options, Volumes};
 use replicate::{Manifest, Restore, Selection, restore};
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use vfs::backend::KEEP_SET_ID;
 use vfs::{Backend, Capacity, Provisioner, Root, ViewId, VolumeId};
+use vfs_testing::UncheckedNode;
 
 const VOLUME: VolumeId = VolumeId(1);
 /// An extended attribute of this size fits on every file system.
@@ -55,6 +58,19 @@ fn check_ground(ground: Ground) {
     assert!(progress.bytes_read < 10 << 20, "{}", progress.bytes_read);
     assert_eq!(place.compare(&second, &*view), []);
     check_restore(&place, &second, &volumes, VolumeId(3));
+
+    let large = volume.root().create_unchecked(name(b"large"), &plain()).unwrap().found.node;
+    large.write(0, &noise(9, 20 << 20), KEEP_SET_ID).unwrap();
+    snapshots.create(ViewId(3)).unwrap();
+    let (third, _) = place.back_up_changes(snapshots, [2, 3].map(ViewId), &second, now());
+    large.write(9 << 20, b"changed", KEEP_SET_ID).unwrap();
+    large.write(15 << 20, &noise(10, 3 << 20), KEEP_SET_ID).unwrap();
+    let taken = now();
+    snapshots.create(ViewId(4)).unwrap();
+    let (fourth, progress) = place.back_up_changes(snapshots, [3, 4].map(ViewId), &third, taken);
+    assert!(progress.bytes_read < 10 << 20, "{}", progress.bytes_read);
+    assert_eq!(place.compare(&fourth, &*snapshots.open(ViewId(4)).unwrap()), []);
+    check_restore(&place, &fourth, &volumes, VolumeId(4));
 }
 
 #[test]
