@@ -118,6 +118,27 @@ fn caller_stops_a_backup_and_goes_on() {
 }
 
 #[test]
+fn progress_tells_what_is_packed_and_not_sent() {
+    let (rig, volume) = (Rig::new(None), volume());
+    let mut seen = Vec::new();
+    let mut job = Job {
+        scratch: rig.scratch.path(),
+        random: &mut crate::rig::random,
+        now: &|| seconds(5),
+        pace: &mut |_| ControlFlow::Continue(()),
+        progress: &mut |progress| {
+            seen.push(*progress);
+            ControlFlow::Continue(())
+        },
+    };
+    backup(&rig.vault, new_id(), &source(&volume, None, seconds(volume.now())), &mut job).unwrap();
+    assert!(seen.iter().any(|one| one.bytes_waiting > 1 << 20 && one.bytes_sent == 0));
+    assert!(seen.iter().all(|one| one.bytes_waiting <= one.bytes_read));
+    let last = seen.last().unwrap();
+    assert_eq!((last.bytes_waiting, last.bytes_left()), (0, Some(0)), "all is sent");
+}
+
+#[test]
 fn interrupted_backup_goes_on_from_its_own_snapshot_only() {
     let (rig, volume) = (Rig::new(None), Volume::new());
     volume.put("file", b"x");
