@@ -571,7 +571,7 @@ impl Extent {
     pub(crate) fn cut(&self, bytes: &Range<u64>) -> Option<Self> {
         let range = self.bytes.start.max(bytes.start)..self.bytes.end.min(bytes.end);
         let place = self.place + range.start.saturating_sub(self.bytes.start);
-        (!range.is_empty()).then(|| Self { bytes: range, place, ..*self })
+        (!range.is_empty()).then_some(Self { bytes: range, place, ..*self })
     }
 
     /// Whether another one follows it, in the file and on the disk.
@@ -595,7 +595,8 @@ struct MappedExtent {
     reserved_too: [u32; 3],
 }
 
-const EXTENTS: usize = 64;
+/// The extents of one call.
+const EXTENTS: u32 = 64;
 
 /// `struct fiemap` with space for extents.
 #[repr(C)]
@@ -606,11 +607,12 @@ struct ExtentMap {
     mapped: u32,
     count: u32,
     reserved: u32,
-    extents: [MappedExtent; EXTENTS],
+    extents: [MappedExtent; EXTENTS as usize],
 }
 
 const MAP_BYTES: usize = 32;
-const _: () = assert!(size_of::<MappedExtent>() == 56 && size_of::<ExtentMap>() == MAP_BYTES + 56 * EXTENTS);
+const _: () =
+    assert!(size_of::<MappedExtent>() == 56 && size_of::<ExtentMap>() == MAP_BYTES + 56 * EXTENTS as usize);
 const FS_IOC_FIEMAP: rustix::ioctl::Opcode = rustix::ioctl::opcode::read_write::<[u8; MAP_BYTES]>(b'f', 11);
 
 /// Passes the extents of a range of a file to `take`, in ascending order; they may reach beyond it. Holes have none. Returns
@@ -633,15 +635,15 @@ pub(crate) fn each_extent(
             length: bytes.end - start,
             flags: 0,
             mapped: 0,
-            count: EXTENTS as u32,
+            count: EXTENTS,
             reserved: 0,
-            extents: [MappedExtent::default(); EXTENTS],
+            extents: [MappedExtent::default(); EXTENTS as usize],
         };
         // SAFETY: FS_IOC_FIEMAP reads the head and fills up to `count` extents behind it, all of which `ExtentMap` has.
         unsafe {
             rustix::ioctl::ioctl(file, rustix::ioctl::Updater::<FS_IOC_FIEMAP, ExtentMap>::new(&mut map))
         }?;
-        let mapped = &map.extents[..EXTENTS.min(map.mapped as usize)];
+        let mapped = &map.extents[..EXTENTS.min(map.mapped) as usize];
         for MappedExtent { logical, physical, length, flags, .. } in mapped.iter().copied() {
             let is_in_one_place = flags & ELSEWHERE == 0;
             let bytes = logical..logical.saturating_add(length);
@@ -651,7 +653,7 @@ pub(crate) fn each_extent(
                 return Ok(false);
             }
         }
-        if mapped.len() < EXTENTS || mapped.last().is_some_and(|last| last.flags & LAST != 0) {
+        if map.mapped < EXTENTS || mapped.last().is_some_and(|last| last.flags & LAST != 0) {
             break;
         }
     }

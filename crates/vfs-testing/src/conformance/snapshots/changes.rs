@@ -126,7 +126,7 @@ fn check(changes: &dyn ChangedRanges, key: &vfs::FileKey, old: &[u8], new: &[u8]
             let range = start..(start + grain).min(new.len() as u64);
             let is_said_equal = !changes.may_differ(key, range.clone());
             let is_equal = part(old, &range) == part(new, &range);
-            holds(&format!("{range:?} of {key:?} is said to be equal"), is_equal || !is_said_equal)?;
+            holds(format!("{range:?} of {key:?} is said to be equal"), is_equal || !is_said_equal)?;
         }
     }
     Ok(())
