@@ -26,7 +26,7 @@ pub(crate) struct SnapshotArgs {
     /// ones vanish, within seconds. Each exported directory must be the root of a subvolume in the file system of DIR.
     #[arg(long, value_name = "DIR")]
     snapshots: Vec<PathBuf>,
-    /// How clients reach snapshots
+    /// Access of clients to snapshots
     #[arg(
         long,
         value_name = "ACCESS",

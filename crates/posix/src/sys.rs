@@ -560,7 +560,7 @@ fn file_extra(file: BorrowedFd<'_>) -> Result<FileExtra, Errno> {
 pub(crate) struct Extent {
     pub(crate) bytes: Range<u64>,
     pub(crate) place: u64,
-    /// It reads as zeros.
+    /// Whether it reads as zeros.
     pub(crate) is_unwritten: bool,
     /// False if the place does not tell what the data is: it is compressed, among metadata, or not written yet.
     pub(crate) is_in_one_place: bool,

@@ -16,7 +16,7 @@ pub struct Source<'a> {
     pub taken: Time,
     /// The last backup of the same volume.
     pub previous: Option<BackupId>,
-    /// What changed since the snapshot of the last backup.
+    /// The changes since the snapshot of the last backup, if they are known.
     pub changes: Option<&'a dyn ChangedRanges>,
     pub locked_until: Option<Time>,
 }

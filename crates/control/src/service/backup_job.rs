@@ -288,7 +288,7 @@ impl VaultJob<'_> {
         made.map(|manifest| VaultJobEnd::Made(Box::new(manifest))).map_err(|error| self.failed(error))
     }
 
-    /// What changed since the snapshot of the last backup; `None` if that is gone, or the storage does not know it.
+    /// The changes since the snapshot of the last backup; `None` if that is gone, or the storage does not know it.
     fn changes_since_previous(
         &self,
         storage: &dyn Snapshots,

@@ -133,9 +133,9 @@ pub(super) fn seek(
     search(&mut Recorded { view, key, records }, size, offset, what)
 }
 
-/// Where the pieces of a file of a snapshot are.
+/// The pieces of a file of a snapshot.
 trait Pieces {
-    /// What begins at a place: data, a hole, or `None` for a piece that the file itself has; and the end of it.
+    /// The piece at the beginning of a range: data, a hole, or `None` if the file itself has it; and its end.
     fn piece(&self, bytes: Range<u64>) -> FsResult<(Option<Seek>, u64)>;
 
     /// The first data or hole of the file itself; `None` if there is none before its end.

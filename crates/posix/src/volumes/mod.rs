@@ -10,7 +10,7 @@
 //! Every operation may be interrupted and can be repeated. A volume exists if its name is in `volumes`; everything else
 //! is repaired when the volume is created, opened or removed again. docs/formats/data-directory.md draws the tree.
 
-mod changes;
+mod extents;
 pub(crate) mod host_snapshots;
 mod projects;
 mod quotas;

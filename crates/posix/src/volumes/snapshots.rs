@@ -3,7 +3,7 @@
 //! The kernel makes a snapshot in one step and commits it before it returns, so none is ever incomplete. Before its files
 //! are deleted, a snapshot gets another name. docs/formats/data-directory.md draws the tree.
 
-use super::changes::ChangedExtents;
+use super::extents::extents;
 use super::store::Store;
 use super::tree::{self, open_dir};
 use crate::capacity::dir_lock::DirLock;
@@ -16,11 +16,12 @@ use rustix::io::Errno;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
+use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Weak};
 use vfs::backend::snapshots::{ChangedRanges, Pace, Progress, SnapshotUsage, Snapshots};
 use vfs::sync::Mutex;
-use vfs::{Backend, FsError, FsResult, ViewId};
+use vfs::{Backend, FileKey, FsError, FsResult, ViewId};
 
 /// The suffix of a snapshot whose deletion has begun.
 const DELETED: &str = ".deleted";
@@ -104,6 +105,20 @@ pub(crate) fn is_remainder(text: &CStr) -> bool {
 impl Store {
     fn snapshot_dir(&self) -> FsResult<&Arc<SnapshotDir>> {
         self.snapshots.as_ref().filter(|_| !self.mount.is_snapshot).ok_or(FsError::NotSupported)
+    }
+}
+
+/// The data that changed from one snapshot to another: where the file has other blocks on the disk. Btrfs writes no block
+/// in place that a snapshot has, and none of those is used anew while the snapshot exists.
+struct ChangedExtents([Arc<Store>; 2]);
+
+impl ChangedRanges for ChangedExtents {
+    fn may_differ(&self, key: &FileKey, range: Range<u64>) -> bool {
+        let [old, new] = self.0.each_ref().map(|store| extents(&store.mount, key, &range));
+        match (old, new) {
+            (Ok(Some(old)), Ok(Some(new))) => old != new,
+            _ => true,
+        }
     }
 }
 

@@ -22,7 +22,7 @@ pub trait Origin {
 
     fn open(&self, point: u64) -> Result<Arc<dyn Backend>>;
 
-    /// What changed between two points; `None` if the storage does not know it.
+    /// The changes between two points; `None` if the storage does not know it.
     fn changes(&self, from: u64, to: u64) -> Result<Option<Arc<dyn ChangedRanges>>>;
 
     /// The state of the replication in which this side was the destination.

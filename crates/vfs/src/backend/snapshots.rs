@@ -58,7 +58,7 @@ pub trait Snapshots: Send + Sync {
 
     fn usage(&self, view: ViewId) -> FsResult<SnapshotUsage>;
 
-    /// What changed from a snapshot to a later one; `None` if the storage does not know it.
+    /// The changes from a snapshot to a later one; `None` if the storage does not know it.
     /// [`crate::FsError::NotFound`] if one of them does not exist.
     fn changes(&self, from: ViewId, to: ViewId) -> FsResult<Option<Arc<dyn ChangedRanges>>>;
 }

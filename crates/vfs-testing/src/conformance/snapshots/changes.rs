@@ -1,4 +1,4 @@
-//! What a storage says of the data that changed between two snapshots.
+//! The data that changed between two snapshots, as the storage tells it.
 
 use super::{delete, of};
 use crate::UncheckedNode;

@@ -1,37 +1,21 @@
-//! The data that changed between two snapshots of a subvolume: where the file has other blocks on the disk. Btrfs writes no
-//! block in place that a snapshot has, and none of those is used anew while the snapshot exists.
+//! The places of a file's data on the disk.
 
-use super::store::Store;
 use crate::error::refused;
 use crate::node::Rights;
+use crate::node::mount::Mount;
 use crate::sys::{self, Extent};
 use std::ops::Range;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use vfs::{Blocking, ChangedRanges, FileKey, FsResult};
-
-/// Two open snapshots, the earlier one first.
-pub(super) struct ChangedExtents(pub(super) [Arc<Store>; 2]);
-
-impl ChangedExtents {
-    fn differs(&self, key: &FileKey, bytes: &Range<u64>) -> FsResult<bool> {
-        let [old, new] = &self.0;
-        let (Some(old), Some(new)) = (extents(old, key, bytes)?, extents(new, key, bytes)?) else {
-            return Ok(true);
-        };
-        Ok(old != new)
-    }
-}
-
-impl ChangedRanges for ChangedExtents {
-    fn may_differ(&self, key: &FileKey, range: Range<u64>) -> bool {
-        self.differs(key, &range).unwrap_or(true)
-    }
-}
+use vfs::{Blocking, FileKey, FsResult};
 
 /// The extents of a range of a file, cut to it; `None` if the data of one is not at one place of the disk.
-fn extents(store: &Store, key: &FileKey, bytes: &Range<u64>) -> FsResult<Option<Vec<Extent>>> {
-    let node = store.mount.node(key, Blocking::Allowed)?;
+pub(super) fn extents(
+    mount: &Arc<Mount>,
+    key: &FileKey,
+    bytes: &Range<u64>,
+) -> FsResult<Option<Vec<Extent>>> {
+    let node = mount.node(key, Blocking::Allowed)?;
     let file = node.open(Rights::Read)?;
     let mut found: Vec<Extent> = Vec::new();
     let all = sys::each_extent(file.as_fd(), bytes.clone(), &mut |extent| {
