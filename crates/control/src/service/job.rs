@@ -129,12 +129,9 @@ impl Service {
             return JobEnd::Failed("the storage of its volume is not open".to_owned());
         };
         self.jobs.begin(id, self.dependencies.pacer.now());
+        let job = Job { id, spec: JobSpec::delete_snapshot(volume, view) };
         if served.check_open().is_err() {
-            // A change of its replication has the storage. Its job may need this thread.
-            if self.jobs.rest(id, Duration::from_millis(REVERT_RETRY_MS)).is_continue() {
-                self.jobs.push(Job { id, spec: JobSpec::delete_snapshot(volume, view) });
-            }
-            return if self.jobs.is_cancelled(id) { JobEnd::Cancelled } else { JobEnd::Stopped };
+            return self.repeat_later(job);
         }
         // A storage that has no snapshots does not have this one.
         let Some(storage) = served.snapshot_storage() else { return JobEnd::Succeeded };
@@ -142,8 +139,23 @@ impl Service {
         if let Err(error) = self.record_progress(id, &mut recorded_ms) {
             return JobEnd::Failed(error.to_string());
         }
-        let deleted = storage.delete(view, &mut self.pace(id, recorded_ms));
+        let is_served = || self.served_by_id(volume).is_some_and(|now| Arc::ptr_eq(&now, &served));
+        let mut pace = self.pace(id, recorded_ms);
+        // A change of its replication closes the volume, and needs the storage for itself.
+        let mut pace = |progress| if is_served() { pace(progress) } else { ControlFlow::Break(()) };
+        let deleted = storage.delete(view, &mut pace);
+        if deleted != Ok(true) && !is_served() {
+            return self.repeat_later(job);
+        }
         self.job_end(id, deleted.map_err(Error::storage("delete the snapshot")))
+    }
+
+    /// Puts a job that has to wait behind all others: one of them may be what it waits for.
+    fn repeat_later(&self, job: Job) -> JobEnd {
+        if self.jobs.rest(job.id, Duration::from_millis(REVERT_RETRY_MS)).is_continue() {
+            self.jobs.push(job);
+        }
+        if self.jobs.is_cancelled(job.id) { JobEnd::Cancelled } else { JobEnd::Stopped }
     }
 
     /// The pace of a job that can be cancelled at each step. Its progress was stored at this time.
