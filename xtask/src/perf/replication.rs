@@ -26,7 +26,8 @@ const TAKE_OVER_MAX: Duration = Duration::from_secs(60);
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   cargo xtask perf replication
-  cargo xtask perf replication --rate 1 --interval 4 --transfers 3")]
+  cargo xtask perf replication --rate 1 --interval 4 --transfers 3
+  cargo xtask perf replication --directory /mnt/xfs")]
 pub(super) struct Args {
     /// Server to measure; by default this tree's, built by `cargo xtask dist`.
     #[arg(long)]
@@ -68,7 +69,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     })?;
     pair.destination.stop()?;
     pair.source.stop()?;
-    process::empty_dir(&work)
+    Ok(std::fs::remove_dir_all(&work)?)
 }
 
 /// The services of both volumes.

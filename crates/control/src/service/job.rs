@@ -186,7 +186,15 @@ impl Service {
         if let Err(error) = self.record_progress(id, &mut 0) {
             return JobEnd::Failed(error.to_string());
         }
-        let deleted = storage.delete(ViewId(view), pace);
+        let is_served =
+            || self.served_by_id(VolumeId(volume)).is_some_and(|now| Arc::ptr_eq(&now, &served));
+        let deleted = storage.delete(ViewId(view), &mut |progress| {
+            // A change of its replication closes the volume, and needs the storage for itself.
+            if is_served() { pace(progress) } else { ControlFlow::Break(()) }
+        });
+        if deleted != Ok(true) && !is_served() {
+            return JobEnd::Waiting;
+        }
         self.job_end(id, deleted.map_err(Error::storage("delete the snapshot")))
     }
 

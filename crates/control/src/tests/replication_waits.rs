@@ -143,3 +143,26 @@ fn deletion_of_a_snapshot_waits_for_the_storage_and_is_done() {
     drop(storage);
     rig.check_agreement(&service);
 }
+
+#[test]
+fn deletion_that_runs_makes_way_and_goes_on() {
+    let rig = Rig::new();
+    let service = broken(&rig);
+    service.create_snapshot(&context(), &volume("copy"), &new_snapshot("own")).unwrap();
+    rig.deletion_steps.store(1 << 40, Ordering::SeqCst);
+    let deletion = service.delete_snapshot(&context(), &volume("copy"), &snapshot("own")).unwrap();
+    let done = || service.operation(deletion.id).unwrap().progress.map_or(0, |progress| progress.done);
+    thread::scope(|scope| {
+        scope.spawn(|| service.run_waiting_jobs());
+        while done() == 0 {
+            thread::yield_now();
+        }
+        // Only the deletion that runs has so many steps.
+        rig.deletion_steps.store(1, Ordering::SeqCst);
+        service.resume_replication(&context().forced(), &volume("copy")).unwrap();
+        service.run_waiting_jobs();
+    });
+    assert_eq!(service.operation(deletion.id).unwrap().outcome, Outcome::Succeeded);
+    assert_eq!(live(&rig, &service, "copy"), live(&rig, &service, "v"));
+    rig.check_agreement(&service);
+}

@@ -1,5 +1,6 @@
 //! Replications between two services, which know each other by their keys.
 
+use crate::replication_clients::{read_over_all, serve_all};
 use crate::replications::{create_volume, is_read_only, put, read, show};
 use crate::rig::{Service, eventually};
 use serde_json::json;
@@ -10,7 +11,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-const OPTIONS: [&str; 4] = ["--snapshots", "copy", "--replication-listen", "127.0.0.1:0"];
+const OPTIONS: [&str; 6] =
+    ["--snapshots", "copy", "--replication-listen", "127.0.0.1:0", "--smb-listen", "127.0.0.1:0"];
 
 fn site() -> Service {
     let service = Service::start_with(&OPTIONS);
@@ -39,6 +41,7 @@ fn peers(at: impl FnOnce(&Service) -> String) -> (Service, Service) {
 fn a_volume_follows_that_of_another_service_and_takes_over() {
     let (a, b) = peers(address);
     put(&a, "v1", "a", "first");
+    serve_all(&b, "v1");
     let create = ["replication", "create", "v1", "--source", "v1", "--peer", "site-a"];
     let said = b.refuses(&create);
     assert!(said.contains("authorize it there"), "{said}");
@@ -49,6 +52,7 @@ fn a_volume_follows_that_of_another_service_and_takes_over() {
     let shown = show(&b, "v1");
     assert_eq!((&shown["state"], &shown["peer"]), (&json!("MIRRORED"), &json!("site-a")));
     assert_eq!(read(&b, "v1", "a").as_deref(), Some("first"));
+    assert_eq!(read_over_all(&b, "v1"), ["first"; 3]);
     assert!(is_read_only(&b, "v1"));
     let listed = a.says(&["replication", "authorizations"]);
     assert!(listed.contains("site-b") && listed.contains("replication."), "{listed}");
@@ -56,6 +60,7 @@ fn a_volume_follows_that_of_another_service_and_takes_over() {
     put(&a, "v1", "a", "second");
     b.says(&["replication", "sync", "v1"]);
     assert_eq!(read(&b, "v1", "a").as_deref(), Some("second"));
+    assert_eq!(read_over_all(&b, "v1"), ["second"; 3]);
     let said = a.refuses(&["volume", "delete", "v1", "--yes", "--force"]);
     assert!(said.contains("a volume of site-b"), "{said}");
     let said = b.refuses(&["peer", "delete", "site-a", "--yes"]);

@@ -28,16 +28,37 @@ const UID: u32 = 1000;
 const RETRY: Duration = Duration::from_millis(20);
 const ATTEMPTS_MAX: u32 = 1_000;
 
+const PROTOCOLS: [&str; 2] = ["--protocols", "nfsv3,nfsv4.0,nfsv4.1,nfsv4.2,smb"];
+
+fn make_user(service: &Service) {
+    let create = ["user", "create", &format!("user{UID}"), "--uid", &UID.to_string()];
+    set_password(service, &create, PASSWORD);
+}
+
+/// Serves a volume over every protocol.
+pub(crate) fn serve_all(service: &Service, volume: &str) {
+    make_user(service);
+    service.says(&[&["volume", "update", volume][..], &PROTOCOLS].concat());
+}
+
+/// The file `a` as clients of NFSv4.1, NFSv4.2 and SMB read it.
+pub(crate) fn read_over_all(service: &Service, volume: &str) -> [String; 3] {
+    let [one, two] = [Version::V41, Version::V42].map(|version| {
+        let mut client = Client::mount(&target(service, version, volume), &identity()).unwrap();
+        let file = client.walk("a").unwrap();
+        text(client.read(&file, 0, 100).unwrap().data)
+    });
+    [one, two, Smb::new(service, volume).read().unwrap()]
+}
+
 fn service() -> Service {
     let service = Service::start_with(&[&["--snapshots", "copy"], &SMB[..]].concat());
-    let create = ["user", "create", &format!("user{UID}"), "--uid", &UID.to_string()];
-    set_password(&service, &create, PASSWORD);
+    make_user(&service);
     service.says(&["pool", "create", "p1", "--level", "plimsoll/unlimited", "--size", "64GiB"]);
     for name in ["v1", "v1-copy"] {
         let create = ["volume", "create", name, "--pool", "p1", "--size", "1GiB", "--mode", "0777"];
         let access = ["--allow", "127.0.0.0/8", "--squash", "none"];
-        let protocols = ["--protocols", "nfsv3,nfsv4.0,nfsv4.1,nfsv4.2,smb"];
-        service.says(&[&create[..], &access, &protocols].concat());
+        service.says(&[&create[..], &access, &PROTOCOLS].concat());
     }
     service
 }
