@@ -27,17 +27,23 @@ const TIMED: [&str; 8] = [
     "plimsoll::measured",
 ];
 /// Programs that run conformance suites, models, or servers that are killed. Their first failure counts.
-const NEVER_RETRIED: [&str; 7] = [
+const NEVER_RETRIED: [&str; 12] = [
     "control::kill",
     "plimsoll::locked",
     "posix::capacity",
     "posix::claims",
+    "posix::owner_quotas",
+    "posix::snapshots",
+    "posix::undo",
+    "replicate::backup",
+    "replicate::replication",
     "vfs-testing::memfs",
     "vfs-testing::mutants",
     "vfs-testing::provisioner",
 ];
 /// Words in the names of programs and tests whose first failure counts.
-const NEVER_RETRIED_WORDS: [&str; 6] = ["conformance", "crash", "hostile", "ledger", "model", "power_cut"];
+const NEVER_RETRIED_WORDS: [&str; 9] =
+    ["conformance", "crash", "fsx", "hostile", "kill", "ledger", "model", "power_cut", "quota"];
 const ALL: &str = "all tests";
 /// Tests that need root, by program: they mount file systems, change owners, or use privileged ports.
 const NEED_ROOT: [(&str, &[&str]); 13] = [
@@ -97,10 +103,11 @@ const NEED_ROOT: [(&str, &[&str]); 13] = [
 const SKIPPED_LOG: &str = "PLIMSOLL_TESTS_SKIPPED";
 const REQUIRE_ALL: &str = "PLIMSOLL_TESTS_REQUIRE_ALL";
 const BRIEF: &str = "PLIMSOLL_TESTS_BRIEF";
-/// Tests of random changes and of power cuts take many more steps.
+/// Tests of random changes, of kills and of power cuts take many more steps.
 const LONG: &str = "PLIMSOLL_TESTS_LONG";
 /// A program that runs longer hangs.
 const PROGRAM_MAX: Duration = Duration::from_secs(20 * 60);
+const LONG_PROGRAM_MAX: Duration = Duration::from_secs(60 * 60);
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -114,7 +121,7 @@ pub(crate) struct Args {
     /// Let timed tests measure for a shorter time.
     #[arg(long)]
     brief: bool,
-    /// Let tests of random changes and of power cuts take many more steps.
+    /// Let tests of random changes, of kills and of power cuts take many more steps.
     #[arg(long)]
     long: bool,
 }
@@ -146,10 +153,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let skipped = logs.join(format!("skipped-{}", std::process::id()));
     fs::write(&skipped, "")?;
     let settings = settings(args, &skipped)?;
+    let time_max = if args.long { LONG_PROGRAM_MAX } else { PROGRAM_MAX };
     let mut failed = Vec::new();
     for program in &chosen {
         check_names(program)?;
-        let part = run_one(program, &settings, &logs)?;
+        let part = run_one(program, &settings, &logs, time_max)?;
         println!("{part}");
         if part.verdict != Verdict::Ok {
             failed.push(part.name);
@@ -214,7 +222,12 @@ fn command(program: &TestProgram, settings: &[String]) -> anyhow::Result<Option<
     Ok(Some(argv))
 }
 
-fn run_one(program: &TestProgram, settings: &[String], logs: &Path) -> anyhow::Result<Part> {
+fn run_one(
+    program: &TestProgram,
+    settings: &[String],
+    logs: &Path,
+    time_max: Duration,
+) -> anyhow::Result<Part> {
     let name = program.name();
     let Some(argv) = command(program, settings)? else {
         return Ok(Part { name, seconds: 0, verdict: Verdict::Ok });
@@ -223,7 +236,7 @@ fn run_one(program: &TestProgram, settings: &[String], logs: &Path) -> anyhow::R
     drop(fs::remove_file(&log));
     let file = process::append_to(&log)?;
     let begun = Instant::now();
-    let status = Process::start(&argv, file.try_clone()?.into(), file.into())?.wait(PROGRAM_MAX);
+    let status = Process::start(&argv, file.try_clone()?.into(), file.into())?.wait(time_max);
     let seconds = begun.elapsed().as_secs();
     let how = match status {
         Ok(status) if status.success() => return Ok(Part { name, seconds, verdict: Verdict::Ok }),
@@ -337,5 +350,9 @@ mod tests {
         assert!(!fails_for_good("nfs::server", FAILED));
         assert!(fails_for_good("nfs::hostile", FAILED) && fails_for_good("control::kill", FAILED));
         assert!(fails_for_good("nfs::server", &FAILED.replace("a::bad", "a::model::bad")));
+        assert!(!fails_for_good("plimsoll::manage", FAILED) && fails_for_good("posix::undo", FAILED));
+        for test in ["fsx::fsx_over_smb", "quotas::a_quota_is_set", "steps::a_service_is_killed"] {
+            assert!(fails_for_good("plimsoll::manage", &FAILED.replace("a::bad", test)), "{test}");
+        }
     }
 }

@@ -9,7 +9,10 @@ use crate::process::{self, text};
 use super::step::{Load, Step};
 
 pub(super) const PROGRAMS: &str = "test programs";
-/// 200 power cuts, and fsx of 100,000 steps. Their short forms are among the protocol tests.
+/// Models of 100,000 steps, 100 kills at any moment and one at each system call, 200 power cuts. Their short forms, and
+/// those of [`LONG`], are among the protocol tests.
+const LONG_UNDO: &str = "long tests of undo stores";
+/// fsx of 100,000 steps, 100 kills with quotas, 50 power cuts of Btrfs.
 const LONG: &str = "long tests of snapshots";
 /// A lane without a short form: its suite is compiled first.
 const PJDFSTEST: &str = "pjdfstest";
@@ -80,7 +83,8 @@ pub(super) fn full() -> anyhow::Result<Vec<Step>> {
         with_binary(PJDFSTEST, "guest pjdfstest", 30)?.after(&[IMAGE]).never_again(),
         with_binary("tune in a guest", "guest suite --only tune", 20)?.after(&[IMAGE]),
         command("schemathesis", "conformance/schemathesis/run 60", 20).after(&[PROGRAMS]).never_again(),
-        xtask(LONG, "programs --only posix::undo,plimsoll::manage --long", 40)?
+        xtask(LONG_UNDO, "programs --only posix::undo --long", 60)?.after(&[PROGRAMS]).never_again(),
+        xtask(LONG, "programs --only posix::snapshots,posix::owner_quotas,plimsoll::manage --long", 60)?
             .after(&[PROGRAMS])
             .never_again(),
         xtask("timed tests", "programs --group timed", 40)?.after(&[PROGRAMS]).takes(Load::Machine),
@@ -144,7 +148,7 @@ mod tests {
     #[test]
     fn every_long_suite_has_a_short_form() {
         let [_, ci, full] = tiers();
-        let elsewhere = ["tune in a guest", "prove in a guest", LONG, PJDFSTEST];
+        let elsewhere = ["tune in a guest", "prove in a guest", LONG, LONG_UNDO, PJDFSTEST];
         for lane in full.iter().filter(|lane| !elsewhere.contains(&lane.name)) {
             assert!(ci.iter().any(|step| step.name == lane.name), "{}", lane.name);
         }

@@ -172,7 +172,7 @@ impl Fsx {
 }
 
 fn fsx(version: Version) {
-    let grounds = if is_long() { &[Ground::Xfs, Ground::Btrfs][..] } else { &[Ground::Xfs] };
+    let grounds = if is_long() { &[Ground::Btrfs, Ground::Xfs][..] } else { &[Ground::Xfs] };
     for ground in grounds {
         let Some(tree) = Tree::new(*ground) else { continue };
         eprintln!("on {ground:?}");

@@ -107,18 +107,20 @@ struct Writer<'w> {
     random: Random,
     known: &'w Mutex<Acknowledged>,
     next: u32,
+    /// No number is flushed twice: a revert brings an earlier one back.
+    next_synced: u64,
 }
 
 impl Writer<'_> {
     fn run(mut self, stop: &AtomicBool) {
         while !stop.load(Ordering::Relaxed) {
             let _refused = RandomChange::new(&self.volume.root(), &mut self.random).run();
-            match self.random.below(60) {
+            match self.random.below(300) {
                 0 | 1 => self.create(),
                 2 => self.delete(),
                 3 => self = self.reverted(),
                 4 => self.clone_one(),
-                5..10 => self.sync(),
+                5..30 => self.sync(),
                 _ => {}
             }
         }
@@ -158,10 +160,10 @@ impl Writer<'_> {
             known.synced = 0;
             known.reverts += 1;
         }
-        let Self { volumes, volume, random, known, next } = self;
+        let Self { volumes, volume, random, known, next, next_synced } = self;
         drop(volume);
         volumes.revert(ID, ViewId(view), &mut unpaced).unwrap();
-        Self { volumes, volume: opened(volumes), random, known, next }
+        Self { volumes, volume: opened(volumes), random, known, next, next_synced }
     }
 
     fn clone_one(&mut self) {
@@ -172,7 +174,8 @@ impl Writer<'_> {
 
     fn sync(&mut self) {
         let root = self.volume.root();
-        let number = self.known().synced + 1;
+        let number = self.next_synced;
+        self.next_synced += 1;
         let file = match root.lookup(name(SYNCED), Blocking::Allowed) {
             Ok(found) => found.node,
             Err(_) => root.create_unchecked(name(SYNCED), &new_inode(0o644)).unwrap().found.node,
@@ -232,8 +235,9 @@ fn snapshots_survive_power_cuts_beside_a_writer() {
     let volumes = open(&disk.path);
     let known = Mutex::default();
     let stop = AtomicBool::new(false);
+    let volume = opened(&volumes);
     let writer =
-        Writer { volumes: &volumes, volume: opened(&volumes), random: Random(1), known: &known, next: 1 };
+        Writer { volumes: &volumes, volume, random: Random(1), known: &known, next: 1, next_synced: 1 };
     let mut random = Random(77);
     thread::scope(|scope| {
         let stop = Stop(&stop);
