@@ -366,8 +366,9 @@ fn take_disconnected(
         return opened;
     };
     // An open with an oplock may be reclaimed under another ClientGuid: smb2.durable-open.reopen2 draws one for each
-    // connection.
-    if cx.message.service.is_abandoned_open(owner.uid, target.persistent, |open| check(open).is_ok()) {
+    // connection. A refusal for another reason waits, too: the answer must not depend on when the server notices.
+    let is_meant = |open: &Open| check(open) != Err(NtStatus::OBJECT_NAME_NOT_FOUND);
+    if cx.message.service.is_abandoned_open(owner.uid, target.persistent, is_meant) {
         return Err(CommandError::Wait(Wait::Recall));
     }
     cx.message.service.wait_for_cleanup(owner.uid);
