@@ -264,6 +264,26 @@ fn lease_reconnect_needs_client_key_and_name() {
 }
 
 /// The lease belongs to the connected open, although the client has not reclaimed the other.
+/// The client connects again before the server notices that its connection is lost.
+#[test]
+fn answer_to_reconnect_does_not_depend_on_when_the_loss_is_noticed() {
+    const ROUNDS: u32 = 100;
+    let rig = Rig::new();
+    for round in 0..ROUNDS {
+        let mut client = rig.alice_at(1);
+        let asks = [v2(1, 0), leased(lease(7, "RWH"))];
+        let old = id(&create(&mut client, "file", Opening::default(), OplockLevel::LEASE, &asks));
+        let mut again_at_once = rig.alice_at(1);
+        drop(client);
+        let wanted = [back_v2(old, 1), leased(lease(7, ""))];
+        let status = again(&mut again_at_once, "other", &wanted).status();
+        assert_eq!(status, NtStatus::INVALID_PARAMETER, "round {round}");
+        let new = id(&again(&mut again_at_once, "file", &wanted));
+        assert_eq!(again_at_once.close(new).status(), NtStatus::SUCCESS);
+        lose(&rig, again_at_once);
+    }
+}
+
 #[test]
 fn lease_with_new_open_is_broken_despite_lost_open() {
     let rig = Rig::new();
