@@ -62,19 +62,29 @@ impl LoopFs {
         let image = text(&image)?;
         process::run(&[maker, &[image]].concat(), &log, COMMAND_MAX)?;
         process::run(&["mount", "-t", kind.name(), "-o", "loop,nodev,nosuid", image, at], &log, COMMAND_MAX)?;
-        Ok(Self { directory: directory.to_owned(), log })
+        let mounted = Self { directory: directory.to_owned(), log };
+        let device = find_device(directory)?.context("the image is not mounted")?;
+        // Otherwise a flush waits for what the outer file system has in memory, from any image.
+        process::run(&["losetup", "--direct-io=on", &device], &mounted.log, COMMAND_MAX)?;
+        Ok(mounted)
     }
 
     /// Unmounts a file system that a killed run has left at `directory`.
     pub(crate) fn clear(directory: &Path) -> anyhow::Result<()> {
-        let mounts = fs::read_to_string("/proc/self/mounts")?;
-        let directory = text(directory)?;
-        if !mounts.lines().any(|line| line.split(' ').nth(1) == Some(directory)) {
+        if find_device(directory)?.is_none() {
             return Ok(());
         }
         let log = process::target_dir().join("unmount.log");
-        process::run(&["umount", directory], &log, COMMAND_MAX)
+        process::run(&["umount", text(directory)?], &log, COMMAND_MAX)
     }
+}
+
+/// The device of the file system at `directory`; `None` if nothing is mounted there.
+fn find_device(directory: &Path) -> anyhow::Result<Option<String>> {
+    let (mounts, directory) = (fs::read_to_string("/proc/self/mounts")?, text(directory)?);
+    let found =
+        mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>()).find(|line| line[1] == directory);
+    Ok(found.map(|line| line[0].to_owned()))
 }
 
 impl Drop for LoopFs {
