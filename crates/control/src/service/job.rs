@@ -186,8 +186,7 @@ impl Service {
         if let Err(error) = self.record_progress(id, &mut 0) {
             return JobEnd::Failed(error.to_string());
         }
-        let is_served =
-            || self.served_by_id(VolumeId(volume)).is_some_and(|now| Arc::ptr_eq(&now, &served));
+        let is_served = || self.served_by_id(VolumeId(volume)).is_some_and(|now| Arc::ptr_eq(&now, &served));
         let deleted = storage.delete(ViewId(view), &mut |progress| {
             // A change of its replication closes the volume, and needs the storage for itself.
             if is_served() { pace(progress) } else { ControlFlow::Break(()) }

@@ -219,7 +219,8 @@ fn directory_of_snapshots_is_hidden_or_listed_as_the_operator_chose() {
             assert_eq!(read.is_ok(), is_reachable, "over {name}, {access}: {read:?}");
             let Some(names) = way.list("") else { continue };
             let is_in = names.iter().any(|name| name == ".snapshot" || name == "~snapshot");
-            assert_eq!(is_in, is_listed, "over {name}, {access}: {names:?}");
+            // Windows shows previous versions instead.
+            assert_eq!(is_in, is_listed && name != "smb", "over {name}, {access}: {names:?}");
         }
     }
 }
