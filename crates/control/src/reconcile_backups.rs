@@ -18,12 +18,10 @@ impl Service {
         let left = self.read(|store| {
             let backups = store::backup::all(store)?;
             // Also the one that the next backup is compared with.
-            let mut last = BTreeMap::new();
-            for one in backups.iter().filter(|one| one.state == BackupState::Ready) {
-                let of = last.entry((one.vault_row, one.volume_id)).or_insert(one);
-                let age = |backup: &crate::backup::Backup| (backup.taken_ms, backup.created_ms);
-                *of = if age(one) >= age(of) { one } else { of };
-            }
+            let mut ready: Vec<_> = backups.iter().filter(|one| one.state == BackupState::Ready).collect();
+            ready.sort_by_key(|one| (one.taken_ms, one.created_ms));
+            let last: BTreeMap<_, _> =
+                ready.into_iter().map(|one| ((one.vault_row, one.volume_id), one)).collect();
             let lasting = last.values().filter_map(|one| Some((one.volume_id, one.made_from?)));
             let unfinished = backups.iter().filter_map(|one| Some((one.volume_id, one.view?)));
             let used: Vec<_> = lasting.chain(unfinished).collect();
