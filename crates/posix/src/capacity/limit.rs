@@ -1,21 +1,22 @@
 //! A volume's capacity, and charges of changes under way.
 
 use super::kernel::{InFlight, KernelSpace};
-use super::ledger::{Ledger, PendingChange};
 use super::owners::accounts::OwnerIds;
 use super::owners::{OwnerCharge, OwnerLedger, OwnerResize};
 use crate::error::refused;
+use crate::sys;
 use rustix::fs::syncfs;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Instant;
+use storage::{Ledger, PendingChange};
 use vfs::backend::charge::{INODE_BYTES, NAME_BYTES, blocks};
 use vfs::{Capacity, FsResult, FsStat, Usage, VolumeId};
 
 /// The mechanism that enforces a volume's capacity.
 pub(crate) enum Space {
     /// This process counts.
-    Counted(Ledger),
+    Counted { ledger: Ledger, root: Arc<OwnedFd> },
     /// The kernel counts, by project quotas.
     Kernel(KernelSpace),
 }
@@ -41,7 +42,7 @@ impl Limit {
 
     pub(crate) fn usage(&self) -> FsResult<Usage> {
         match &self.space {
-            Space::Counted(ledger) => Ok(ledger.usage()),
+            Space::Counted { ledger, .. } => Ok(ledger.usage()),
             Space::Kernel(kernel) => kernel.usage(),
         }
     }
@@ -49,7 +50,7 @@ impl Limit {
     #[inline]
     pub(crate) fn ledger(&self) -> Option<&Ledger> {
         match &self.space {
-            Space::Counted(ledger) => Some(ledger),
+            Space::Counted { ledger, .. } => Some(ledger),
             Space::Kernel(_) => None,
         }
     }
@@ -57,7 +58,7 @@ impl Limit {
     /// `None` if this process counts.
     pub(crate) fn kernel(&self) -> Option<&KernelSpace> {
         match &self.space {
-            Space::Counted(_) => None,
+            Space::Counted { .. } => None,
             Space::Kernel(kernel) => Some(kernel),
         }
     }
@@ -65,7 +66,7 @@ impl Limit {
     /// Bytes that only snapshots need, a part of the usage.
     pub(crate) fn held(&self) -> FsResult<u64> {
         match &self.space {
-            Space::Counted(ledger) => Ok(ledger.held()),
+            Space::Counted { ledger, .. } => Ok(ledger.held()),
             Space::Kernel(kernel) => kernel.held(),
         }
     }
@@ -73,7 +74,7 @@ impl Limit {
     /// Charges bytes that only snapshots need. With `exceeds`, even past the capacity: the change releases as much.
     pub(crate) fn hold(&self, bytes: u64, exceeds: bool) -> FsResult<SnapshotCharge<'_>> {
         match &self.space {
-            Space::Counted(ledger) => {
+            Space::Counted { ledger, .. } => {
                 let _pending = ledger.begin()?;
                 ledger.hold(bytes, exceeds).map(|()| SnapshotCharge::Ledger(ledger))
             }
@@ -102,7 +103,7 @@ impl Limit {
     /// The root of the volume.
     pub(crate) fn root(&self) -> &OwnedFd {
         match &self.space {
-            Space::Counted(ledger) => ledger.root(),
+            Space::Counted { root, .. } => root,
             Space::Kernel(kernel) => kernel.root(),
         }
     }
@@ -127,7 +128,7 @@ impl Limit {
 
     pub(crate) fn set_reserve(&self, bytes: u64) -> FsResult<()> {
         match &self.space {
-            Space::Counted(ledger) => {
+            Space::Counted { ledger, .. } => {
                 ledger.set_reserve(bytes);
                 Ok(())
             }
@@ -142,7 +143,11 @@ impl Limit {
 
     pub(crate) fn set_removed(&self) {
         match &self.space {
-            Space::Counted(ledger) => ledger.set_removed(),
+            Space::Counted { ledger, root } => {
+                ledger.set_removed();
+                // One open file of a subvolume of Btrfs holds the space of all its files.
+                sys::detach(root.as_fd());
+            }
             Space::Kernel(kernel) => kernel.set_removed(),
         }
         self.owners.set_removed();
@@ -162,14 +167,14 @@ impl Limit {
 
     fn capacity(&self) -> Capacity {
         match &self.space {
-            Space::Counted(ledger) => ledger.capacity(),
+            Space::Counted { ledger, .. } => ledger.capacity(),
             Space::Kernel(kernel) => kernel.capacity(),
         }
     }
 
     fn unused_reserve(&self) -> FsResult<u64> {
         match &self.space {
-            Space::Counted(ledger) => Ok(ledger.unused_reserve()),
+            Space::Counted { ledger, .. } => Ok(ledger.unused_reserve()),
             Space::Kernel(kernel) => kernel.unused_reserve(),
         }
     }

@@ -2,7 +2,6 @@
 
 pub(crate) mod dir_lock;
 pub(crate) mod kernel;
-pub(crate) mod ledger;
 pub(crate) mod limit;
 pub(crate) mod owners;
 pub(crate) mod project;

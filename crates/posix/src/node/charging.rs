@@ -4,7 +4,6 @@ use super::mount::Mount;
 use super::preserve::Preserving;
 use super::xattrs::xattrs_charged;
 use super::{ChangeGuard, Node, RELEASED, Rights};
-use crate::capacity::ledger::{Ledger, PendingChange};
 use crate::capacity::limit::{Limit, NewEntryCharge, ResizeCharge, SnapshotCharge, SpaceReservation};
 use crate::capacity::owners::accounts::OwnerIds;
 use crate::capacity::owners::{OwnerLedger, PendingOwnerChange};
@@ -16,6 +15,7 @@ use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
+use storage::{Ledger, PendingChange};
 use vfs::backend::charge::{INODE_BYTES, NAME_BYTES, blocks, directory, symlink};
 use vfs::{Attrs, AuthorizeWrite, Blocking, FileType, FsError, FsResult, Usage};
 

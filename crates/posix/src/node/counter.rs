@@ -1,13 +1,9 @@
 //! Change counters: a number for each state of a file.
 //!
-//! The counter is the change time in nanoseconds plus an *offset*. A change through this process that leaves the change
-//! time as it was raises the offset by one, so the counter rises with every change. Changes by other processes move the
-//! counter as far as they move the change time. The offset outlives the node, but not the process: after a restart the
-//! counter is the change time again. It then differs from all earlier counters, unless several changes were made within
-//! one step of the change time and the file has not changed since. Two stores that show one tree treat each other's
-//! changes like those of another process.
-//!
-//! The counter of an idle file may rise with that of another file that shares its floor.
+//! The counter is the change time in nanoseconds plus an offset ([`storage::CounterOffset`]). Changes by other processes
+//! move the counter as far as they move the change time. After a restart the counter is the change time again. It then
+//! differs from all earlier counters, unless several changes were made within one step of the change time and the file
+//! has not changed since. Two stores that show one tree treat each other's changes like those of another process.
 //!
 //! A revert gives files their earlier change times back. Clients take a lower counter for an old answer, so a revert
 //! raises the *base* of the volume, which all counters contain: an extended attribute of the root.
@@ -20,75 +16,19 @@ use crate::error::refused;
 use rustix::fs::{
     AtFlags, Stat, StatxAttributes, StatxFlags, XattrFlags, fgetxattr, fsetxattr, fstat, statx,
 };
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Deref;
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
-use vfs::{FileKey, FsResult, Time};
+use vfs::{FsResult, Time};
 
-/// Largest offset of the files whose keys collide. A new node starts from it.
-static FLOORS: [AtomicU64; COUNT] = [const { AtomicU64::new(0) }; COUNT];
-const COUNT: usize = 4096;
 /// More than any offset of a counter: the nanoseconds of a day.
 const RAISED_MAX: u64 = 86_400_000_000_000;
 
 /// The base of all counters of a volume, by its class.
 const BASE: [&str; 2] = ["user.plimsoll.counter", "trusted.plimsoll.counter"];
 
-/// Offset of a file's counter from its change time, in nanoseconds. It only rises.
-pub(crate) struct CounterOffset {
-    base: u64,
-    offset: AtomicU64,
-    floor: &'static AtomicU64,
-}
-
-impl CounterOffset {
-    pub(crate) fn new(key: &FileKey, base: u64) -> Self {
-        let floor = floor(key);
-        Self { base, offset: AtomicU64::new(floor.load(Ordering::SeqCst)), floor }
-    }
-
-    /// The offset of a file that nobody changes: its counter is its change time.
-    pub(crate) fn fixed() -> Self {
-        static FLOOR: AtomicU64 = AtomicU64::new(0);
-        Self { base: 0, offset: AtomicU64::new(0), floor: &FLOOR }
-    }
-
-    pub(crate) fn load(&self) -> u64 {
-        self.base.wrapping_add(self.offset.load(Ordering::SeqCst))
-    }
-
-    /// The counter of a file that has changed since `before` and has the change time `changed` now.
-    pub(crate) fn raise_above(&self, before: u64, changed: Time) -> u64 {
-        let unraised = nanos(changed).wrapping_add(self.base);
-        // A counter that wraps around is still later than the one before.
-        let needed = before.wrapping_add(1).wrapping_sub(unraised).cast_signed().max(0).cast_unsigned();
-        let offset = self.offset.fetch_max(needed, Ordering::SeqCst).max(needed);
-        self.floor.fetch_max(offset, Ordering::SeqCst);
-        unraised.wrapping_add(offset)
-    }
-
-    pub(crate) fn advance(&self) {
-        let offset = self.offset.fetch_add(1, Ordering::SeqCst) + 1;
-        self.floor.fetch_max(offset, Ordering::SeqCst);
-    }
-}
-
-/// The offset of a file without a node.
-pub(crate) fn offset_of(key: &FileKey) -> u64 {
-    floor(key).load(Ordering::SeqCst)
-}
-
-fn floor(key: &FileKey) -> &'static AtomicU64 {
-    let mut hasher = DefaultHasher::new();
-    key.hash(&mut hasher);
-    let index = usize::try_from(hasher.finish() % COUNT as u64).unwrap_or(0);
-    &FLOORS[index]
-}
-
 /// A change time as a counter; 0 before 1970.
-fn nanos(time: Time) -> u64 {
+pub(crate) fn nanos(time: Time) -> u64 {
     u64::try_from(time.seconds)
         .map_or(0, |seconds| seconds.saturating_mul(1_000_000_000).saturating_add(time.nanos.into()))
 }
@@ -158,41 +98,4 @@ pub(crate) fn has_retained_mark(file: BorrowedFd<'_>) -> bool {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH;
     statx(file, "", flags, StatxFlags::empty())
         .is_ok_and(|state| state.stx_attributes.contains(StatxAttributes::NODUMP))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn change_counter_rises_when_clock_jumps() {
-        let time = |nanos| Time { seconds: 0, nanos };
-        let key = FileKey::new(b"a file whose clock jumps").unwrap();
-        let offset = CounterOffset::new(&key, 0);
-        let mut last = 100 + offset.load();
-        for changed in [100, 100, 104, 102, 103, 90, 200, 200] {
-            let now = offset.raise_above(last, time(changed));
-            assert!(now > last, "{now} after {last} at {changed}");
-            assert_eq!(now, u64::from(changed) + offset.load(), "what a look tells");
-            last = now;
-        }
-        offset.advance();
-        assert_eq!(CounterOffset::new(&key, 0).load(), offset.load(), "a new node goes on");
-        assert_eq!(offset_of(&key), offset.load());
-    }
-
-    #[test]
-    fn change_counter_rises_past_largest_number() {
-        let key = FileKey::new(b"a file of a volume with a high base").unwrap();
-        let offset = CounterOffset::new(&key, u64::MAX - 150);
-        let time = |nanos| Time { seconds: 0, nanos };
-        let mut last = 100u64.wrapping_add(offset.load());
-        for changed in [100, 140, 130, 170, 170] {
-            let now = offset.raise_above(last, time(changed));
-            assert!(now.wrapping_sub(last).cast_signed() > 0, "{now} after {last} at {changed}");
-            assert!(now.wrapping_sub(last) < 100, "{now} after {last} at {changed}");
-            assert_eq!(now, u64::from(changed).wrapping_add(offset.load()), "what a look tells");
-            last = now;
-        }
-    }
 }

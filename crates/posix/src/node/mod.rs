@@ -7,7 +7,6 @@ pub(crate) mod changes;
 pub(crate) mod charging;
 pub(crate) mod counter;
 mod data;
-mod flush;
 pub(crate) mod fs_uid;
 mod key;
 pub(crate) mod mount;
@@ -25,13 +24,13 @@ use crate::listing::Listing;
 use crate::sys;
 use crate::undo::PreservedBlocks;
 use acl_cache::AclCache;
-use counter::{CounterOffset, VersionedStat};
-use flush::GroupFlush;
+use counter::VersionedStat;
 use mount::{Mount, to_lookup};
 use rustix::fs::Stat;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard};
+use storage::{CounterOffset, GroupFlush};
 use vfs::sync::Mutex;
 use vfs::{
     Acls, Attrs, AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr,
@@ -302,7 +301,7 @@ impl ChangeGuard<'_> {
         let node = self.node;
         let after = node.attrs_from(&node.stat_any()?)?;
         self.has_begun = false;
-        Ok(Attrs { change: node.counter_offset.raise_above(before.change, after.changed), ..after })
+        Ok(Attrs { change: node.counter_offset.raise_above(before.change, counter::nanos(after.changed)), ..after })
     }
 
     /// Notes that the file may change from now on, even if the mutation fails.

@@ -4,7 +4,6 @@
 use super::mount::Mount;
 use super::preserve::Space;
 use super::{Node, Rights};
-use crate::capacity::ledger::PendingChange;
 use crate::error::refused;
 use crate::sys::proc_path;
 use rustix::fs::{
@@ -14,6 +13,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, BorrowedFd};
+use storage::PendingChange;
 use vfs::backend::charge;
 use vfs::backend::xattrs::{XATTR_NAME_BYTES_MAX, XATTR_VALUE_BYTES_MAX, check_room, page};
 use vfs::{AuthorizeXattr, Change, FileType, FsError, FsResult, SetXattr, XattrName, XattrSink, Xattrs};

@@ -6,7 +6,6 @@
 use super::{
     Record, Undo, WHOLE, data, key_of, labels_in, names, open_dir, record_name, remove, whole, whole_name,
 };
-use crate::capacity::ledger::{Ledger, PendingChange};
 use crate::error::refused;
 use crate::sys::STAT_BLOCK_BYTES;
 use rustix::fs::{AtFlags, RawDir, Stat, fstat, linkat, renameat, statat, unlinkat};
@@ -15,6 +14,7 @@ use std::mem::MaybeUninit;
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
+use storage::{Ledger, PendingChange};
 use vfs::backend::charge::{INODE_BYTES, NAME_BYTES, blocks};
 use vfs::{FileKey, FsError, FsResult, Pace, Progress, ViewId};
 

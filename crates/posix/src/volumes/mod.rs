@@ -25,12 +25,11 @@ mod undo_stores;
 
 use crate::capacity::dir_lock::DirLock;
 use crate::capacity::kernel::{KernelCounts, KernelSpace};
-use crate::capacity::ledger::Ledger;
 use crate::capacity::limit::{Limit, Space};
 use crate::capacity::owners::OwnerLedger;
 use crate::capacity::owners::files::{self, Place};
 use crate::capacity::project::{self, Project};
-use crate::capacity::usage_file::{UsageFile, UsageRecord};
+use crate::capacity::usage_file::{OpenUsageFile, UsageFile};
 use crate::error::refused;
 use crate::fs_type::{file_system_stat, is_btrfs, is_subvolume};
 use crate::node::mount::options::Options;
@@ -47,6 +46,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
+use storage::{Ledger, UsageRecord};
 use store::Store;
 use trash::Trash;
 use tree::{entries, make_private, open_dir, reopen};
@@ -307,7 +307,9 @@ impl Volumes {
                 held: 0,
             }),
         };
-        Ok(Space::Counted(Ledger::new(&entry, usage_file, dir, Arc::clone(&self.dir_lock))))
+        let (root, dir_lock) = (Arc::new(dir), Arc::clone(&self.dir_lock));
+        let store = OpenUsageFile { file: usage_file, root: Arc::clone(&root), _dir_lock: dir_lock };
+        Ok(Space::Counted { ledger: Ledger::new(&entry, Box::new(store)), root })
     }
 
     fn set_limit(&self, slot: &Slot, id: VolumeId, is_new: bool, capacity: Capacity) -> FsResult<()> {

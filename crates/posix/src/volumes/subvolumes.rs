@@ -4,7 +4,7 @@ use super::snapshots::{SnapshotDir, is_remainder, revert_name, root_in};
 use super::tree::{entries, make_private, open_dir};
 use super::{Volumes, id_of, name};
 use crate::capacity::owners::files::AccountFile;
-use crate::capacity::usage_file::{UsageFile, UsageRecord};
+use crate::capacity::usage_file::UsageFile;
 use crate::error::refused;
 use crate::fs_type::{can_set_trusted_xattrs, is_subvolume};
 use crate::node::counter::raise_base;
@@ -14,6 +14,7 @@ use rustix::fs::{Mode, RenameFlags, fsync, mkdirat, renameat_with};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use storage::UsageRecord;
 use vfs::{FsError, FsResult, Pace, Progress, ViewId, VolumeId};
 
 impl Volumes {

@@ -348,7 +348,7 @@ impl Mount {
         }
         self.table
             .with_node(key, |node| node.counter_offset.load())
-            .unwrap_or_else(|| self.counter_base.wrapping_add(counter::offset_of(key)))
+            .unwrap_or_else(|| self.counter_base.wrapping_add(storage::offset_of(key)))
     }
 
     /// The attributes of a file with this state, without the birth time. `name` is the file's name in the directory

@@ -6,7 +6,7 @@ use vfs::{FsResult, SyncScope};
 
 /// The flushes of one file. At most one runs, and callers gather for at most one more.
 #[derive(Default)]
-pub(crate) struct GroupFlush {
+pub struct GroupFlush {
     state: Mutex<State>,
     ended: Condvar,
 }
@@ -24,7 +24,7 @@ impl GroupFlush {
     /// Returns the result of a flush of at least `scope` that started after this call.
     ///
     /// One of the callers runs it. `run` is called without any lock held.
-    pub(crate) fn join(&self, scope: SyncScope, run: impl FnOnce(SyncScope) -> FsResult<()>) -> FsResult<()> {
+    pub fn join(&self, scope: SyncScope, run: impl FnOnce(SyncScope) -> FsResult<()>) -> FsResult<()> {
         let mut state = self.state.lock();
         let (round, widest) = state.next.get_or_insert_with(|| (Arc::default(), scope));
         *widest = scope.max(*widest);

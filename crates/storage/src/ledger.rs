@@ -8,15 +8,10 @@
 //! A change is *pending* from before its charge until after its refund. The count is saved at the end of the process
 //! only if no change is pending: it would be wrong by that change.
 
-use super::dir_lock::DirLock;
-use super::usage_file::{UsageFile, UsageRecord};
-use crate::error::refused;
-use crate::sys;
-use rustix::fs::syncfs;
+use crate::usage_record::UsageRecord;
 use std::ops::Deref;
-use std::os::fd::{AsFd, OwnedFd};
+use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 use vfs::sync::Mutex;
 use vfs::{Capacity, FsError, FsResult, Usage, Wait};
@@ -27,8 +22,20 @@ const UNCOUNTABLE: u8 = 2;
 /// Counted, and the process is ending: no change may begin.
 const CLOSED: u8 = 3;
 
+/// The place of a volume's [`UsageRecord`] between two runs.
+pub trait UsageStore: Send {
+    /// Replaces the record durably, all or nothing. Succeeds on a full disk.
+    fn write(&self, record: &UsageRecord) -> FsResult<()>;
+
+    /// [`UsageStore::write`] without waiting for the storage.
+    fn write_lazily(&self, record: &UsageRecord) -> FsResult<()>;
+
+    /// Makes all changes of the volume's files durable.
+    fn sync_files(&self) -> FsResult<()>;
+}
+
 /// A change under way. Ends on drop.
-pub(crate) struct PendingChange<'l>(&'l Ledger);
+pub struct PendingChange<'l>(&'l Ledger);
 
 impl Deref for PendingChange<'_> {
     type Target = Ledger;
@@ -59,7 +66,7 @@ impl SnapshotSpace {
     }
 }
 
-pub(crate) struct Ledger {
+pub struct Ledger {
     /// The bytes of the live files, and [`SnapshotSpace::charged`]. So a charge of a file compares one number.
     bytes: AtomicU64,
     files: AtomicU64,
@@ -70,28 +77,19 @@ pub(crate) struct Ledger {
     /// Whether `bytes` and `files` are right: [`COUNTED`], [`COUNTING`], [`UNCOUNTABLE`] or [`CLOSED`].
     state: AtomicU8,
     pending: AtomicU64,
-    /// The usage file says that the volume is in use.
+    /// The saved record says that the volume is in use.
     marked: AtomicBool,
     /// An operation failed half-way, so the count may be wrong. The next start must recount.
     doubtful: AtomicBool,
-    /// The volume was removed: the usage file is no longer written.
+    /// The volume was removed: the record is no longer written.
     removed: AtomicBool,
-    usage_file: Mutex<UsageFile>,
-    /// The volume's root, to sync the files before the count is saved.
-    root: OwnedFd,
-    /// Locks the data directory as long as a volume is open.
-    _dir_lock: Arc<DirLock>,
+    store: Mutex<Box<dyn UsageStore>>,
 }
 
 impl Ledger {
     /// A ledger that continues from `entry`. If `entry` is clean, its usage is right. Otherwise the volume must be
     /// counted, and until then changes are refused.
-    pub(crate) fn new(
-        entry: &UsageRecord,
-        usage_file: UsageFile,
-        root: OwnedFd,
-        dir_lock: Arc<DirLock>,
-    ) -> Self {
+    pub fn new(entry: &UsageRecord, store: Box<dyn UsageStore>) -> Self {
         Self {
             bytes: AtomicU64::new(entry.usage.bytes),
             files: AtomicU64::new(entry.usage.files),
@@ -103,33 +101,27 @@ impl Ledger {
             marked: AtomicBool::new(!entry.is_clean),
             doubtful: AtomicBool::new(false),
             removed: AtomicBool::new(false),
-            usage_file: Mutex::new(usage_file),
-            root,
-            _dir_lock: dir_lock,
+            store: Mutex::new(store),
         }
-    }
-
-    pub(crate) fn root(&self) -> &OwnedFd {
-        &self.root
     }
 
     /// Begins a change. [`FsError::Wait`]`(Wait::Recall)` while the volume is counted and while the process ends;
     /// [`FsError::Io`] if the volume cannot be counted.
     #[inline]
-    pub(crate) fn begin(&self) -> FsResult<PendingChange<'_>> {
+    pub fn begin(&self) -> FsResult<PendingChange<'_>> {
         let pending = self.begin_refund();
         self.check_counted().map(|()| pending)
     }
 
     /// Begins a change that only refunds, in any state.
-    pub(crate) fn begin_refund(&self) -> PendingChange<'_> {
+    pub fn begin_refund(&self) -> PendingChange<'_> {
         // Before the state is read: `close` reads the two in the other order.
         self.pending.fetch_add(1, Ordering::SeqCst);
         PendingChange(self)
     }
 
     /// Continues a change that was begun and forgotten.
-    pub(crate) fn resume(&self) -> PendingChange<'_> {
+    pub fn resume(&self) -> PendingChange<'_> {
         PendingChange(self)
     }
 
@@ -142,13 +134,13 @@ impl Ledger {
         }
     }
 
-    pub(crate) fn is_uncounted(&self) -> bool {
+    pub fn is_uncounted(&self) -> bool {
         let state = self.state.load(Ordering::Acquire);
         matches!(state, COUNTING | UNCOUNTABLE) && !self.removed.load(Ordering::Relaxed)
     }
 
     /// Sets the count: `usage` is without the bytes that only snapshots need.
-    pub(crate) fn set_counted(&self, usage: Usage, held: u64) {
+    pub fn set_counted(&self, usage: Usage, held: u64) {
         let mut snapshots = self.snapshots.lock();
         snapshots.held = held;
         self.bytes.store(usage.bytes.saturating_add(snapshots.charged()), Ordering::Relaxed);
@@ -157,18 +149,18 @@ impl Ledger {
         self.state.store(COUNTED, Ordering::Release);
     }
 
-    pub(crate) fn set_uncountable(&self) {
+    pub fn set_uncountable(&self) {
         self.state.store(UNCOUNTABLE, Ordering::Release);
     }
 
     /// Restarts a count that failed. Returns whether there was one.
-    pub(crate) fn retry(&self) -> bool {
+    pub fn retry(&self) -> bool {
         let retry = self.state.compare_exchange(UNCOUNTABLE, COUNTING, Ordering::AcqRel, Ordering::Relaxed);
         retry.is_ok()
     }
 
     /// Current usage; while the volume is counted, the last known usage.
-    pub(crate) fn usage(&self) -> Usage {
+    pub fn usage(&self) -> Usage {
         self.usage_with(*self.snapshots.lock())
     }
 
@@ -179,13 +171,13 @@ impl Ledger {
     }
 
     /// The part of the reserve that snapshots do not need at present.
-    pub(crate) fn unused_reserve(&self) -> u64 {
+    pub fn unused_reserve(&self) -> u64 {
         let snapshots = self.snapshots.lock();
         snapshots.charged() - snapshots.held
     }
 
     /// Changes the reserve for snapshots, even past the capacity.
-    pub(crate) fn set_reserve(&self, bytes: u64) {
+    pub fn set_reserve(&self, bytes: u64) {
         let mut snapshots = self.snapshots.lock();
         let before = snapshots.charged();
         snapshots.reserve = bytes;
@@ -194,7 +186,7 @@ impl Ledger {
         self.bytes.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
     }
 
-    pub(crate) fn capacity(&self) -> Capacity {
+    pub fn capacity(&self) -> Capacity {
         Capacity {
             bytes: self.bytes_max.load(Ordering::Relaxed),
             files: self.files_max.load(Ordering::Relaxed),
@@ -202,37 +194,35 @@ impl Ledger {
     }
 
     /// Changes the capacity, durably.
-    pub(crate) fn set_capacity(&self, capacity: Capacity) -> FsResult<()> {
-        let usage_file = self.lock();
+    pub fn set_capacity(&self, capacity: Capacity) -> FsResult<()> {
+        let store = self.lock();
         let is_clean = !self.marked.load(Ordering::Relaxed);
-        usage_file.write(&UsageRecord { is_clean, capacity, ..self.entry(is_clean) })?;
+        store.write(&UsageRecord { is_clean, capacity, ..self.entry(is_clean) })?;
         self.bytes_max.store(capacity.bytes, Ordering::Relaxed);
         self.files_max.store(capacity.files, Ordering::Relaxed);
         Ok(())
     }
 
     /// Saves the usage for queries after a crash, before the recount is done.
-    pub(crate) fn checkpoint(&self) {
-        let usage_file = self.lock();
+    pub fn checkpoint(&self) {
+        let store = self.lock();
         if self.marked.load(Ordering::Relaxed) && !self.removed.load(Ordering::Relaxed) {
             // A failure here costs nothing: the saved mark already requires a recount.
-            let _written = usage_file.write_lazily(&self.entry(false));
+            let _written = store.write_lazily(&self.entry(false));
         }
     }
 
-    pub(crate) fn set_removed(&self) {
+    pub fn set_removed(&self) {
         self.removed.store(true, Ordering::Relaxed);
-        // One open file of a subvolume of Btrfs holds the space of all its files.
-        sys::detach(self.root.as_fd());
     }
 
     /// Requires a recount at the next start.
-    pub(crate) fn mark_doubtful(&self) {
+    pub fn mark_doubtful(&self) {
         self.doubtful.store(true, Ordering::Relaxed);
     }
 
     /// Marks the volume as in use before a change that only refunds. Never refuses: removal works on a full disk.
-    pub(crate) fn mark_best_effort(&self) {
+    pub fn mark_best_effort(&self) {
         // If the mark cannot be written, a crash leaves a count that is too high: the safe side.
         let _marked = self.mark();
     }
@@ -240,14 +230,14 @@ impl Ledger {
     /// Charges `bytes` and `files` for a change that has begun, all or nothing. [`FsError::NoSpace`] if the usage would
     /// exceed the capacity.
     #[inline]
-    pub(crate) fn charge(&self, bytes: u64, files: u64) -> FsResult<()> {
+    pub fn charge(&self, bytes: u64, files: u64) -> FsResult<()> {
         self.mark()?;
         take(&self.bytes, &self.bytes_max, bytes)?;
         take(&self.files, &self.files_max, files).inspect_err(|_| self.refund(bytes, 0))
     }
 
     #[inline]
-    pub(crate) fn refund(&self, bytes: u64, files: u64) {
+    pub fn refund(&self, bytes: u64, files: u64) {
         self.subtract(&self.bytes, bytes);
         self.subtract(&self.files, files);
         self.reopen();
@@ -267,7 +257,7 @@ impl Ledger {
     }
 
     /// Changes a charge from `from` bytes to `to`, even past the capacity: the file system has already allocated them.
-    pub(crate) fn adjust(&self, from: u64, to: u64) {
+    pub fn adjust(&self, from: u64, to: u64) {
         if to > from {
             self.bytes.fetch_add(to - from, Ordering::Relaxed);
             self.reopen();
@@ -277,12 +267,12 @@ impl Ledger {
     }
 
     /// Bytes that only snapshots need, a part of the usage.
-    pub(crate) fn held(&self) -> u64 {
+    pub fn held(&self) -> u64 {
         self.snapshots.lock().held
     }
 
     /// Charges bytes that only snapshots need. With `exceeds`, even past the capacity: the change releases as much.
-    pub(crate) fn hold(&self, bytes: u64, exceeds: bool) -> FsResult<()> {
+    pub fn hold(&self, bytes: u64, exceeds: bool) -> FsResult<()> {
         // Before the lock: writing the mark takes it.
         if exceeds {
             self.mark_best_effort();
@@ -305,7 +295,7 @@ impl Ledger {
         Ok(())
     }
 
-    pub(crate) fn release_held(&self, bytes: u64) {
+    pub fn release_held(&self, bytes: u64) {
         self.mark_best_effort();
         let mut snapshots = self.snapshots.lock();
         let before = snapshots.charged();
@@ -320,13 +310,13 @@ impl Ledger {
     fn reopen(&self) {
         if self.state.load(Ordering::SeqCst) == CLOSED && self.mark_now().is_err() {
             tracing::error!(
-                "cannot mark the saved usage as outdated: delete the usage file to force a recount"
+                "cannot mark the saved usage as outdated: delete the saved usage to force a recount"
             );
         }
     }
 
     /// Ends the count: no change may begin. Waits until `until` for changes under way.
-    pub(crate) fn close(&self, until: Instant) {
+    pub fn close(&self, until: Instant) {
         // A volume that is not counted yet is counted at the next start.
         let _closed = self.state.compare_exchange(COUNTED, CLOSED, Ordering::SeqCst, Ordering::SeqCst);
         while self.pending.load(Ordering::SeqCst) > 0 && Instant::now() < until {
@@ -335,7 +325,7 @@ impl Ledger {
     }
 
     /// Syncs the files, then saves the count. Call after [`Ledger::close`].
-    pub(crate) fn seal(&self) {
+    pub fn seal(&self) {
         if self.removed.load(Ordering::Relaxed) || !self.marked.load(Ordering::Acquire) {
             return;
         }
@@ -344,9 +334,8 @@ impl Ledger {
             tracing::info!("the usage of a volume is uncertain: the next start counts it");
             return;
         }
-        let synced = syncfs(&self.root).map_err(refused);
-        let usage_file = self.lock();
-        match synced.and_then(|()| usage_file.write(&self.entry(true))) {
+        let store = self.lock();
+        match store.sync_files().and_then(|()| store.write(&self.entry(true))) {
             Ok(()) => self.marked.store(false, Ordering::Release),
             Err(error) => {
                 tracing::warn!(%error, "cannot save the usage of a volume: the next start counts it");
@@ -362,9 +351,9 @@ impl Ledger {
 
     #[cold]
     fn mark_now(&self) -> FsResult<()> {
-        let usage_file = self.lock();
+        let store = self.lock();
         if !self.marked.load(Ordering::Acquire) {
-            usage_file.write(&self.entry(false))?;
+            store.write(&self.entry(false))?;
             self.marked.store(true, Ordering::Release);
         }
         Ok(())
@@ -376,8 +365,8 @@ impl Ledger {
         UsageRecord { is_clean, capacity: self.capacity(), usage, held: snapshots.held }
     }
 
-    fn lock(&self) -> MutexGuard<'_, UsageFile> {
-        self.usage_file.lock()
+    fn lock(&self) -> MutexGuard<'_, Box<dyn UsageStore>> {
+        self.store.lock()
     }
 }
 

@@ -1,0 +1,16 @@
+//! Parts that storage backends share. Nothing here touches a file: a backend passes in its own.
+//!
+//! Layers, top down: `ledger`, `usage_record`, `group_flush`, `change_counter`.
+
+#![forbid(unsafe_code)]
+#![warn(unreachable_pub)]
+
+mod change_counter;
+mod group_flush;
+mod ledger;
+mod usage_record;
+
+pub use change_counter::{CounterOffset, offset_of};
+pub use group_flush::GroupFlush;
+pub use ledger::{Ledger, PendingChange, UsageStore};
+pub use usage_record::{USAGE_RECORD_BYTES, UsageRecord};
