@@ -15,7 +15,6 @@ pub(crate) mod owners;
 pub(crate) mod preserve;
 pub(crate) mod ranges;
 mod setattr;
-mod table;
 pub(crate) mod xattrs;
 
 use crate::capacity::limit::SpaceReservations;
@@ -30,7 +29,7 @@ use rustix::fs::Stat;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard};
-use storage::{CounterOffset, GroupFlush};
+use storage::{CounterOffset, GroupFlush, Recency, TableNode};
 use vfs::sync::Mutex;
 use vfs::{
     Acls, Attrs, AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr,
@@ -80,10 +79,7 @@ pub(crate) struct Node {
     pub(crate) is_owner_charged: AtomicBool,
     /// Number of users that need the file even without a name.
     pub(crate) pins: AtomicU32,
-    /// The table's tick when the node was last looked up.
-    pub(crate) last_used: AtomicU32,
-    /// Looked up since the table last searched for a node to evict.
-    pub(crate) referenced: AtomicBool,
+    recency: Recency,
 }
 
 /// The part of a node's state that its lock guards.
@@ -156,8 +152,7 @@ impl Node {
             space_released: AtomicBool::new(false),
             is_owner_charged: AtomicBool::new(false),
             pins: AtomicU32::new(0),
-            last_used: AtomicU32::new(0),
-            referenced: AtomicBool::new(false),
+            recency: Recency::default(),
         })
     }
 
@@ -325,6 +320,16 @@ impl Drop for ChangeGuard<'_> {
             self.node.counter_offset.advance();
         }
         self.node.note_change();
+    }
+}
+
+impl TableNode for Node {
+    fn key(&self) -> &FileKey {
+        &self.key
+    }
+
+    fn recency(&self) -> &Recency {
+        &self.recency
     }
 }
 

@@ -146,7 +146,7 @@ impl Store {
     }
 
     pub fn node_count(&self) -> usize {
-        self.mount.table.len()
+        self.mount.table.node_count()
     }
 }
 

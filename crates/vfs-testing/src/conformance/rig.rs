@@ -61,6 +61,8 @@ pub enum Lack {
     LargeXattrs,
     /// Let files share storage.
     Clones,
+    /// Know the holes of files, and release their storage.
+    Holes,
 }
 
 #[derive(Clone, Copy)]

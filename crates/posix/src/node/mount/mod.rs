@@ -9,7 +9,6 @@ use super::counter::{self, VersionedStat};
 use super::fs_uid::may_own;
 use super::key::{self, Form, SubvolumeId};
 use super::owner::{self, Owner};
-use super::table::Table;
 use super::{Node, Rights};
 use crate::budget::ResourceBudget;
 use crate::capacity::limit::Limit;
@@ -29,6 +28,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
+use storage::Table;
 use vfs::sync::{Mutex, RwLock};
 use vfs::{Attrs, Blocking, FileKey, FileType, FsError, FsResult, Lookup, Wait};
 
@@ -85,7 +85,7 @@ pub(crate) struct Mount {
     pub(crate) links_max: u32,
     pub(crate) file_bytes_max: u64,
     pub(crate) block_bytes: u64,
-    pub(crate) table: Arc<Table>,
+    pub(crate) table: Arc<Table<Node>>,
     pub(crate) unlinked_open: Mutex<Vec<Arc<Node>>>,
     pub(crate) budget: Arc<ResourceBudget>,
     pub(crate) limit: Option<Arc<Limit>>,
@@ -189,7 +189,7 @@ impl Mount {
             links_max: fs_type.links_max,
             block_bytes: fs_type.block_bytes,
             file_bytes_max,
-            table: Table::new(&options.budget),
+            table: Table::new(&options.budget.nodes),
             unlinked_open: Mutex::default(),
             budget: Arc::clone(&options.budget),
             limit,

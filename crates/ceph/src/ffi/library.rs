@@ -1,0 +1,106 @@
+//! The functions of libcephfs, found at run time: the binary also runs where Ceph is not installed.
+
+use super::types::{Directory, Fh, Inode, MountInfo, Statx, UserPerm, VersionedInode};
+use libc::{c_char, c_int, c_uint, dirent, gid_t, mode_t, off_t, uid_t};
+use libloading::Library;
+use std::ffi::c_void;
+use std::sync::OnceLock;
+
+/// The ABI of Ceph 16 to 19.
+const LIBRARY: &str = "libcephfs.so.2";
+
+/// Declares a table of function pointers and loads each by its name.
+macro_rules! functions {
+    ($($name:ident($($argument:ty),* $(,)?) $(-> $result:ty)?;)*) => {
+        /// Pointers to functions of the library. `ceph_` begins the name of each.
+        pub(super) struct Functions {
+            $(pub(super) $name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
+            /// Keeps the code mapped.
+            _library: Library,
+        }
+
+        impl Functions {
+            fn load() -> Result<Self, libloading::Error> {
+                // SAFETY: the initializers of libcephfs have no preconditions.
+                let library = unsafe { Library::new(LIBRARY)? };
+                Ok(Self {
+                    // SAFETY: the types are those of libcephfs.h, which tests/abi.rs checks with a compiler.
+                    $($name: *unsafe { library.get(concat!("ceph_", stringify!($name)))? },)*
+                    _library: library,
+                })
+            }
+        }
+
+        /// The names of the functions, without `ceph_`.
+        #[cfg(test)]
+        pub(super) const NAMES: &[&str] = &[$(stringify!($name)),*];
+    };
+}
+
+type Mount = *mut MountInfo;
+type Perms = *const UserPerm;
+
+functions! {
+    create(*mut Mount, *const c_char) -> c_int;
+    conf_read_file(Mount, *const c_char) -> c_int;
+    conf_set(Mount, *const c_char, *const c_char) -> c_int;
+    init(Mount) -> c_int;
+    select_filesystem(Mount, *const c_char) -> c_int;
+    mount(Mount, *const c_char) -> c_int;
+    unmount(Mount) -> c_int;
+    abort_conn(Mount) -> c_int;
+    release(Mount) -> c_int;
+    set_session_timeout(Mount, c_uint);
+    set_uuid(Mount, *const c_char);
+    start_reclaim(Mount, *const c_char, c_uint) -> c_int;
+    finish_reclaim(Mount);
+    sync_fs(Mount) -> c_int;
+    userperm_new(uid_t, gid_t, c_int, *mut gid_t) -> *mut UserPerm;
+    userperm_destroy(*mut UserPerm);
+    ll_lookup_root(Mount, *mut *mut Inode) -> c_int;
+    ll_lookup_vino(Mount, VersionedInode, *mut *mut Inode) -> c_int;
+    ll_lookup(Mount, *mut Inode, *const c_char, *mut *mut Inode, *mut Statx, c_uint, c_uint, Perms) -> c_int;
+    ll_put(Mount, *mut Inode) -> c_int;
+    ll_getattr(Mount, *mut Inode, *mut Statx, c_uint, c_uint, Perms) -> c_int;
+    ll_setattr(Mount, *mut Inode, *mut Statx, c_int, Perms) -> c_int;
+    ll_open(Mount, *mut Inode, c_int, *mut *mut Fh, Perms) -> c_int;
+    ll_close(Mount, *mut Fh) -> c_int;
+    ll_lseek(Mount, *mut Fh, off_t, c_int) -> off_t;
+    ll_read(Mount, *mut Fh, i64, u64, *mut c_char) -> c_int;
+    ll_write(Mount, *mut Fh, i64, u64, *const c_char) -> c_int;
+    ll_fsync(Mount, *mut Fh, c_int) -> c_int;
+    ll_sync_inode(Mount, *mut Inode, c_int) -> c_int;
+    ll_fallocate(Mount, *mut Fh, c_int, i64, i64) -> c_int;
+    ll_create(
+        Mount, *mut Inode, *const c_char, mode_t, c_int, *mut *mut Inode, *mut *mut Fh, *mut Statx, c_uint, c_uint, Perms,
+    ) -> c_int;
+    ll_mkdir(Mount, *mut Inode, *const c_char, mode_t, *mut *mut Inode, *mut Statx, c_uint, c_uint, Perms) -> c_int;
+    ll_mknod(
+        Mount, *mut Inode, *const c_char, mode_t, u64, *mut *mut Inode, *mut Statx, c_uint, c_uint, Perms,
+    ) -> c_int;
+    ll_symlink(
+        Mount, *mut Inode, *const c_char, *const c_char, *mut *mut Inode, *mut Statx, c_uint, c_uint, Perms,
+    ) -> c_int;
+    ll_readlink(Mount, *mut Inode, *mut c_char, usize, Perms) -> c_int;
+    ll_link(Mount, *mut Inode, *mut Inode, *const c_char, Perms) -> c_int;
+    ll_unlink(Mount, *mut Inode, *const c_char, Perms) -> c_int;
+    ll_rmdir(Mount, *mut Inode, *const c_char, Perms) -> c_int;
+    ll_rename(Mount, *mut Inode, *const c_char, *mut Inode, *const c_char, Perms) -> c_int;
+    ll_opendir(Mount, *mut Inode, *mut *mut Directory, Perms) -> c_int;
+    ll_releasedir(Mount, *mut Directory) -> c_int;
+    seekdir(Mount, *mut Directory, i64);
+    telldir(Mount, *mut Directory) -> i64;
+    readdirplus_r(Mount, *mut Directory, *mut dirent, *mut Statx, c_uint, c_uint, *mut *mut Inode) -> c_int;
+    ll_getxattr(Mount, *mut Inode, *const c_char, *mut c_void, usize, Perms) -> c_int;
+    ll_setxattr(Mount, *mut Inode, *const c_char, *const c_void, usize, c_int, Perms) -> c_int;
+    ll_listxattr(Mount, *mut Inode, *mut c_char, usize, *mut usize, Perms) -> c_int;
+    ll_removexattr(Mount, *mut Inode, *const c_char, Perms) -> c_int;
+    ll_statfs(Mount, *mut Inode, *mut libc::statvfs) -> c_int;
+}
+
+/// The functions of the installed library, loaded once; the message of the loader if it is missing or too old.
+pub(super) fn functions() -> Result<&'static Functions, &'static str> {
+    static FUNCTIONS: OnceLock<Result<Functions, String>> = OnceLock::new();
+    let loaded = FUNCTIONS.get_or_init(|| Functions::load().map_err(|error| error.to_string()));
+    loaded.as_ref().map_err(String::as_str)
+}

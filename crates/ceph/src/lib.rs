@@ -1,0 +1,22 @@
+//! A backend over CephFS, through libcephfs.
+//!
+//! [`Volumes`] creates volumes below a directory of a CephFS, opens them, enforces the capacity of each, and removes them.
+//! The library is loaded when the first cluster is opened: a service that uses none needs no Ceph.
+//!
+//! Layers, top down: `volumes`, `walk`, `node`, `tree`, `space`, `cluster`, `stat`, `error`, `ffi`.
+
+#![warn(unreachable_pub)]
+#![deny(unsafe_code)]
+
+mod cluster;
+mod error;
+mod ffi;
+mod node;
+mod space;
+mod stat;
+mod tree;
+mod volumes;
+mod walk;
+
+pub use cluster::{OpenError, Options};
+pub use volumes::Volumes;

@@ -1,0 +1,228 @@
+//! The files of a volume: finds them by key and by name.
+
+use crate::cluster::Cluster;
+use crate::error::refused;
+use crate::ffi::{Client, Inode, LIVE, Statx};
+use crate::node::Node;
+use crate::stat::{inode_of, key_of};
+use std::ffi::CString;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+use crate::space::Space;
+use storage::{Ledger, NodeBudget, Table};
+use vfs::sync::Mutex;
+use vfs::{
+    Backend, Blocking, Capabilities, FileKey, FsError, FsLimits, FsResult, FsStat, NodeRef, RangeLimits, Wait,
+    XattrLimits,
+};
+
+/// The prefix `user.` takes a part of the longest name.
+pub(crate) const XATTR_NAME_BYTES_MAX: usize = 250;
+
+pub(crate) struct Tree {
+    pub(crate) cluster: Arc<Cluster>,
+    root_key: FileKey,
+    pub(crate) table: Arc<Table<Node>>,
+    /// The directory of objects that are being made; `None` in a snapshot.
+    pub(crate) staging: Option<Inode>,
+    staged: AtomicU64,
+    /// `None` in a snapshot.
+    pub(crate) ledger: Option<Arc<Space>>,
+    /// Open files without a name.
+    pub(crate) nameless: Mutex<Vec<Arc<Node>>>,
+    pub(crate) flush_failures: AtomicU64,
+    pub(crate) file_bytes_max: u64,
+    is_removed: AtomicBool,
+}
+
+impl Tree {
+    pub(crate) fn new(
+        cluster: &Arc<Cluster>,
+        root: &Inode,
+        staging: Option<Inode>,
+        ledger: Option<Arc<Space>>,
+        budget: &Arc<NodeBudget>,
+        file_bytes_max: u64,
+    ) -> FsResult<Self> {
+        let root_key = key_of(&root.attrs().map_err(refused)?)?;
+        Ok(Self {
+            cluster: Arc::clone(cluster),
+            root_key,
+            table: Table::new(budget),
+            staging,
+            staged: AtomicU64::new(0),
+            ledger,
+            nameless: Mutex::default(),
+            flush_failures: AtomicU64::new(0),
+            file_bytes_max,
+            is_removed: AtomicBool::new(false),
+        })
+    }
+
+    pub(crate) fn client(&self) -> &Arc<Client> {
+        &self.cluster.client
+    }
+
+    pub(crate) fn ledger(&self) -> Option<&Ledger> {
+        self.ledger.as_deref().map(|space| &**space)
+    }
+
+    pub(crate) fn is_root(&self, key: &FileKey) -> bool {
+        *key == self.root_key
+    }
+
+    /// The node of an inode with this state.
+    pub(crate) fn adopt(self: &Arc<Self>, inode: Inode, stat: &Statx) -> FsResult<Arc<Node>> {
+        let key = key_of(stat)?;
+        if let Some(node) = self.table.find(&key) {
+            return Ok(node);
+        }
+        Ok(self.table.insert(Node::new(Arc::clone(self), key, inode, stat)?))
+    }
+
+    pub(crate) fn find(self: &Arc<Self>, key: &FileKey, blocking: Blocking) -> FsResult<Arc<Node>> {
+        if let Some(node) = self.table.find(key) {
+            return Ok(node);
+        }
+        let number = inode_of(key)?;
+        if blocking == Blocking::Never {
+            return Err(FsError::Wait(Wait::Storage));
+        }
+        if self.is_removed.load(Ordering::SeqCst) {
+            return Err(FsError::Stale);
+        }
+        let inode = self.client().inode_of(number, LIVE).map_err(stale_if_missing)?;
+        let stat = inode.attrs().map_err(stale_if_missing)?;
+        if key_of(&stat)? != *key || stat.links == 0 {
+            return Err(FsError::Stale);
+        }
+        self.adopt(inode, &stat)
+    }
+
+    pub(crate) fn root_node(self: &Arc<Self>) -> FsResult<Arc<Node>> {
+        self.find(&self.root_key, Blocking::Allowed)
+    }
+
+    /// A new name in the directory of objects that are being made.
+    pub(crate) fn staging_name(&self) -> FsResult<(&Inode, CString)> {
+        let staging = self.staging.as_ref().ok_or(FsError::ReadOnly)?;
+        let number = self.staged.fetch_add(1, Ordering::Relaxed);
+        Ok((staging, CString::new(number.to_string()).map_err(|_| FsError::Invalid)?))
+    }
+
+    /// Closes all files of a removed volume, even those in use.
+    pub(crate) fn detach_all(&self) {
+        self.is_removed.store(true, Ordering::SeqCst);
+        self.table.all().iter().for_each(|node| node.detach());
+        self.table.close();
+    }
+
+    /// Releases the files without a name that nobody uses any more, and the nodes that were not used for a while.
+    pub(crate) fn sweep(&self, idle_ticks: u32) {
+        self.release_nameless();
+        self.table.sweep(idle_ticks);
+    }
+
+    pub(crate) fn release_nameless(&self) {
+        let unused: Vec<_> = self.nameless.lock().extract_if(.., |node| !node.is_pinned()).collect();
+        unused.iter().for_each(|node| node.release_if_nameless());
+    }
+
+    pub(crate) fn mark_count_doubtful(&self) {
+        if let Some(ledger) = self.ledger() {
+            ledger.mark_doubtful();
+        }
+    }
+}
+
+fn stale_if_missing(errno: rustix::io::Errno) -> FsError {
+    match refused(errno) {
+        FsError::NotFound | FsError::Invalid => FsError::Stale,
+        error => error,
+    }
+}
+
+/// The backend of a volume.
+pub(crate) struct Store {
+    pub(crate) tree: Arc<Tree>,
+    root: Arc<Node>,
+}
+
+impl Store {
+    pub(crate) fn new(tree: Arc<Tree>) -> FsResult<Self> {
+        let root = tree.root_node()?;
+        Ok(Self { tree, root })
+    }
+}
+
+impl Drop for Store {
+    /// Nodes and the tree refer to each other.
+    fn drop(&mut self) {
+        self.tree.release_nameless();
+        self.tree.table.close();
+    }
+}
+
+impl Backend for Store {
+    fn root(&self) -> NodeRef {
+        Arc::clone(&self.root) as _
+    }
+
+    fn node(&self, key: &FileKey, blocking: Blocking) -> FsResult<NodeRef> {
+        Ok(self.tree.find(key, blocking)?)
+    }
+
+    fn stat(&self) -> FsResult<FsStat> {
+        let below = file_system_stat(&*self.root.inode()?)?;
+        let Some(ledger) = self.tree.ledger() else { return Ok(below) };
+        let own = ledger.capacity().stat(ledger.usage());
+        let available = own.bytes_available.saturating_sub(ledger.unused_reserve());
+        Ok(FsStat { bytes_available: available.min(below.bytes_available), ..own })
+    }
+
+    fn limits(&self) -> FsLimits {
+        FsLimits {
+            // CephFS has no limit.
+            links_max: u32::MAX,
+            name_bytes_max: 255,
+            file_bytes_max: self.tree.file_bytes_max,
+            time_step_ns: 1,
+        }
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            xattrs: Some(XattrLimits { name_bytes_max: XATTR_NAME_BYTES_MAX }),
+            ranges: Some(RangeLimits { clone_bytes: None }),
+            acls: false,
+        }
+    }
+
+    fn sync(&self) -> FsResult<()> {
+        self.tree.client().sync().map_err(refused)
+    }
+
+    fn flush_failures(&self) -> u64 {
+        self.tree.flush_failures.load(Ordering::SeqCst)
+    }
+
+    fn knows_memory(&self) -> bool {
+        false
+    }
+}
+
+/// The space of the whole file system.
+pub(crate) fn file_system_stat(root: &Inode) -> FsResult<FsStat> {
+    let stat = root.statfs().map_err(refused)?;
+    let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
+    Ok(FsStat {
+        bytes_total: bytes(stat.f_blocks),
+        bytes_free: bytes(stat.f_bfree),
+        bytes_available: bytes(stat.f_bavail),
+        // CephFS has no fixed number of files.
+        files_total: 0,
+        files_free: 0,
+        files_available: 0,
+    })
+}
+

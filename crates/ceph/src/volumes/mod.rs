@@ -1,0 +1,361 @@
+//! Volumes below one directory of a CephFS: creates, opens and removes them, and enforces their capacity.
+//!
+//! ```text
+//! volumes/ID          a volume; attributes: its capacity and usage, and its quota
+//! volumes/ID/files    its root
+//! volumes/ID/new      objects that are being made
+//! trash/ID            a removed volume, until its files are deleted
+//! ```
+//!
+//! Every operation may be interrupted and can be repeated. A volume exists if its root exists.
+
+mod recount;
+mod trash;
+
+use crate::cluster::{Cluster, OpenError, Options};
+use crate::error::refused;
+use crate::ffi::{Client, Inode, Object, SetMask, Statx, Wanted};
+use crate::space::{InUse, Space, read_record, write_record};
+use crate::tree::{Store, Tree, file_system_stat};
+use crate::walk;
+use recount::Recounter;
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::ffi::{CStr, CString};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+use std::io;
+use storage::{NodeBudget, UsageRecord};
+use trash::Trash;
+use vfs::sync::Mutex;
+use vfs::{
+    Backend, Capacity, Counting, FsError, FsResult, FsStat, Provisioner, Root, Usage, VolumeId,
+};
+
+/// `max_file_size` of a new CephFS. A file system with a smaller one refuses earlier.
+const FILE_BYTES_MAX: u64 = 1 << 40;
+/// Maximum wait for changes under way when the process ends.
+const CLOSE_WAIT_MAX: Duration = Duration::from_secs(2);
+/// Number of [`Volumes::sweep`] calls, one a second, between two saves of the usage.
+const CHECKPOINT_TICKS: u32 = 60;
+const ROOT: &CStr = c"files";
+const STAGING: &CStr = c"new";
+/// The quota of a directory in bytes: the engine refuses writes a little after the volume's own count does.
+const QUOTA: &CStr = c"ceph.quota.max_bytes";
+
+pub struct Volumes {
+    cluster: Arc<Cluster>,
+    volumes: Inode,
+    budget: Arc<NodeBudget>,
+    slots: Mutex<HashMap<VolumeId, Arc<Mutex<Slot>>>>,
+    ticks: AtomicU32,
+    counter: Recounter,
+    trash: Trash,
+}
+
+/// The open parts of a volume. Locked by every operation on it.
+#[derive(Default)]
+struct Slot {
+    store: Weak<Store>,
+    /// Outlives the store while a file of it is in use.
+    space: Weak<Space>,
+    in_use: Arc<InUse>,
+}
+
+impl Slot {
+    fn is_open(&self) -> bool {
+        self.store.strong_count() > 0 || self.space.strong_count() > 0 || Arc::strong_count(&self.in_use) > 1
+    }
+}
+
+impl Volumes {
+    /// Connects to the cluster and opens the volumes below the directory. Continues deleting removed volumes.
+    pub fn open(options: &Options, budget: Arc<NodeBudget>) -> Result<Arc<Self>, OpenError> {
+        let cluster = Cluster::connect(options)?;
+        let failed = |what: &str| {
+            let what = format!("{what} {} of CephFS", options.directory);
+            move |errno: Errno| OpenError::new(format!("{what}: {}", io::Error::from(errno)))
+        };
+        let base = make_path(&cluster.client, &options.directory).map_err(failed("cannot make"))?;
+        let dirs = [c"volumes", c"trash"].map(|name| make_private(&base, name));
+        let [volumes, trash] = dirs.map(|dir| dir.map_err(failed("cannot make directories in")));
+        base.sync(false).map_err(failed("cannot sync"))?;
+        let trash = Trash::start(trash?).map_err(|error| OpenError::new(error.to_string()))?;
+        Ok(Arc::new(Self {
+            cluster,
+            volumes: volumes?,
+            budget,
+            slots: Mutex::default(),
+            ticks: AtomicU32::new(0),
+            counter: Recounter::default(),
+            trash,
+        }))
+    }
+
+    /// Releases what was not used for `idle_ticks`, and saves the usage once a minute. Call this about once a second.
+    pub fn sweep(&self, idle_ticks: u32) {
+        let slots: Vec<_> = {
+            let mut slots = self.slots.lock();
+            // Drops closed and removed volumes. No other thread can get a slot while the map is locked.
+            slots.retain(|_, slot| Arc::strong_count(slot) > 1 || slot.lock().is_open());
+            slots.iter().map(|(&id, slot)| (id, Arc::clone(slot))).collect()
+        };
+        let checkpoint =
+            self.ticks.fetch_add(1, Ordering::Relaxed) % CHECKPOINT_TICKS == CHECKPOINT_TICKS - 1;
+        for (id, slot) in slots {
+            // A volume that is being opened or removed can wait.
+            let Some((store, space)) =
+                slot.try_lock().map(|slot| (slot.store.upgrade(), slot.space.upgrade()))
+            else {
+                continue;
+            };
+            if let Some(store) = &store {
+                store.tree.sweep(idle_ticks);
+            }
+            if checkpoint && let Some(space) = space {
+                space.checkpoint();
+                if space.retry() {
+                    self.count(id, &space);
+                }
+            }
+        }
+    }
+
+    /// Ends the counts of all open volumes, so that the next start need not count them. Call this when clients have
+    /// stopped. A volume that still changes is counted at the next start.
+    pub fn close(&self) {
+        let slots: Vec<_> = self.slots.lock().values().map(Arc::clone).collect();
+        let until = Instant::now() + CLOSE_WAIT_MAX;
+        for slot in slots {
+            let (store, space) = {
+                let slot = slot.lock();
+                (slot.store.upgrade(), slot.space.upgrade())
+            };
+            let Some(space) = space else { continue };
+            space.close(until);
+            if let Some(store) = store {
+                store.tree.release_nameless();
+            }
+            space.seal();
+        }
+    }
+
+    /// Waits up to `patience` for the files of removed volumes to be deleted. Returns whether they are.
+    pub fn wait_for_trash(&self, patience: Duration) -> bool {
+        self.trash.wait_until_done(patience)
+    }
+
+    /// Waits up to `patience` for all counts to end. Returns whether every volume is counted.
+    pub fn wait_for_counts(&self, patience: Duration) -> bool {
+        self.counter.wait(patience)
+    }
+
+    fn slot(&self, id: VolumeId) -> Arc<Mutex<Slot>> {
+        Arc::clone(self.slots.lock().entry(id).or_default())
+    }
+
+    /// The directory of a volume and its root; [`FsError::NotFound`] if it does not exist.
+    fn dirs(&self, id: VolumeId) -> FsResult<(Inode, Inode)> {
+        let (dir, _) = self.volumes.lookup(&name(id)).map_err(refused)?;
+        let (root, _) = dir.lookup(ROOT).map_err(refused)?;
+        Ok((dir, root))
+    }
+
+    /// Starts a count of a volume that was in use when the last process ended.
+    fn count(&self, id: VolumeId, space: &Arc<Space>) {
+        match self.dirs(id) {
+            Ok((_, root)) => self.counter.add(id, root, space),
+            Err(error) => tracing::error!(volume = ?name(id), %error, "cannot count a volume"),
+        }
+    }
+
+    fn open_store(&self, id: VolumeId) -> FsResult<Arc<Store>> {
+        let slot = self.slot(id);
+        let mut slot = slot.lock();
+        if let Some(store) = slot.store.upgrade() {
+            return Ok(store);
+        }
+        let (dir, root) = self.dirs(id)?;
+        let staging = make_private(&dir, STAGING).map_err(refused)?;
+        let (space, is_new) = match slot.space.upgrade() {
+            Some(space) => (space, false),
+            None => (Arc::new(Space::open(dir, &slot.in_use)?), true),
+        };
+        if is_new {
+            // Objects of an earlier process that were never finished.
+            walk::empty(&staging, &|| false).map_err(refused)?;
+        }
+        let counted = Some(Arc::clone(&space));
+        let tree = Tree::new(&self.cluster, &root, Some(staging), counted, &self.budget, FILE_BYTES_MAX)?;
+        let store = Arc::new(Store::new(Arc::new(tree))?);
+        (slot.store, slot.space) = (Arc::downgrade(&store), Arc::downgrade(&space));
+        if is_new && space.is_uncounted() {
+            self.count(id, &space);
+        }
+        Ok(store)
+    }
+
+    fn apply_root(&self, id: VolumeId, root: &Root) -> FsResult<()> {
+        let (_, inode) = self.dirs(id)?;
+        let mut mask = SetMask::MODE;
+        mask.add(SetMask::UID);
+        mask.add(SetMask::GID);
+        let mode = u16::try_from(root.mode).map_err(|_| FsError::Invalid)?;
+        let stat = Statx { mode, uid: root.uid, gid: root.gid, ..Statx::default() };
+        let now = inode.attrs().map_err(refused)?;
+        if (now.mode & 0o7777, now.uid, now.gid) != (stat.mode, stat.uid, stat.gid) {
+            inode.set_attrs(mask, &stat).map_err(refused)?;
+        }
+        inode.sync(false).map_err(refused)
+    }
+
+    fn set_limit(&self, slot: &Slot, id: VolumeId, is_new: bool, capacity: Capacity) -> FsResult<()> {
+        let (dir, _) = self.dirs(id)?;
+        set_quota(&dir, capacity.bytes);
+        if let Some(space) = slot.space.upgrade() {
+            return if space.capacity() == capacity { Ok(()) } else { space.set_capacity(capacity) };
+        }
+        let saved = read_record(&dir)?;
+        let root_alone = Usage { bytes: 0, files: 1 };
+        let first = UsageRecord { is_clean: is_new, capacity, usage: root_alone, held: 0 };
+        let record = saved.map_or(first, |saved| UsageRecord { capacity, ..saved });
+        if saved == Some(record) { Ok(()) } else { write_record(&dir, &record) }
+    }
+}
+
+impl Provisioner for Volumes {
+    fn make(&self, id: VolumeId, root: &Root, capacity: Capacity) -> FsResult<()> {
+        let slot = self.slot(id);
+        let slot = slot.lock();
+        let is_new = match self.dirs(id) {
+            Ok(_) => false,
+            Err(FsError::NotFound) => true,
+            Err(error) => return Err(error),
+        };
+        if is_new {
+            let dir = make_private(&self.volumes, &name(id)).map_err(refused)?;
+            make_private(&dir, STAGING).and_then(|_| make_private(&dir, ROOT)).map_err(refused)?;
+            dir.sync(false).and_then(|()| self.volumes.sync(false)).map_err(refused)?;
+        }
+        self.apply_root(id, root)?;
+        self.set_limit(&slot, id, is_new, capacity)
+    }
+
+    fn open(&self, id: VolumeId) -> FsResult<Arc<dyn Backend>> {
+        Ok(self.open_store(id)?)
+    }
+
+    fn set_capacity(&self, id: VolumeId, capacity: Capacity) -> FsResult<()> {
+        let slot = self.slot(id);
+        let slot = slot.lock();
+        self.set_limit(&slot, id, false, capacity)
+    }
+
+    fn set_snapshot_reserve(&self, id: VolumeId, bytes: u64) -> FsResult<()> {
+        let slot = self.slot(id);
+        match slot.lock().space.upgrade() {
+            Some(space) => space.set_reserve(bytes),
+            None => drop(self.dirs(id)?),
+        }
+        Ok(())
+    }
+
+    fn set_root(&self, id: VolumeId, root: &Root) -> FsResult<()> {
+        let slot = self.slot(id);
+        let _locked = slot.lock();
+        self.apply_root(id, root)
+    }
+
+    fn usage(&self, id: VolumeId) -> FsResult<Usage> {
+        let (dir, _) = self.dirs(id)?;
+        // The slot may be locked by an open that waits for the end of an earlier one.
+        if let Some(space) = self.slot(id).try_lock().and_then(|slot| slot.space.upgrade()) {
+            return Ok(space.usage());
+        }
+        Ok(read_record(&dir)?.map(|record| record.usage).unwrap_or_default())
+    }
+
+    fn counting(&self) -> Counting {
+        self.counter.progress()
+    }
+
+    fn remove(&self, id: VolumeId) -> FsResult<()> {
+        let slot = self.slot(id);
+        let mut slot = slot.lock();
+        if let Some(space) = slot.space.upgrade() {
+            space.set_removed();
+        }
+        let store = std::mem::take(&mut slot.store).upgrade();
+        slot.space = Weak::new();
+        slot.in_use = Arc::default();
+        let was_moved = self.trash.take(&self.volumes, &name(id))?;
+        if let Some(store) = store {
+            store.tree.detach_all();
+        }
+        if was_moved {
+            self.trash.wake();
+        }
+        Ok(())
+    }
+
+    fn list(&self) -> FsResult<Vec<VolumeId>> {
+        let mut entries = self.volumes.open_dir().map_err(refused)?;
+        let mut ids = Vec::new();
+        while let Some(entry) = entries.next(Wanted::Nothing).map_err(refused)? {
+            ids.extend(id_of(&entry.name));
+        }
+        ids.retain(|&id| self.dirs(id).is_ok());
+        Ok(ids)
+    }
+
+    fn room(&self) -> FsResult<FsStat> {
+        file_system_stat(&self.volumes)
+    }
+}
+
+/// Sets the engine's own quota.
+fn set_quota(dir: &Inode, bytes: u64) {
+    let value = bytes.to_string();
+    let mut now = [0; 24];
+    let is_set = dir.xattr(QUOTA, &mut now).is_ok_and(|len| now[..len] == *value.as_bytes());
+    if !is_set && let Err(errno) = dir.set_xattr(QUOTA, value.as_bytes(), 0) {
+        // Without the right to set quotas the volume's own count still holds.
+        tracing::warn!(error = %io::Error::from(errno), "cannot set the quota of a volume in CephFS: give the Ceph user the capability `p`");
+    }
+}
+
+/// Opens a directory path; makes what is missing, with mode 700.
+fn make_path(client: &Arc<Client>, path: &str) -> Result<Inode, Errno> {
+    let mut dir = client.root()?;
+    for part in path.split('/').filter(|part| !part.is_empty()) {
+        let child = make_private(&dir, &CString::new(part).map_err(|_| Errno::INVAL)?)?;
+        dir.sync(false)?;
+        dir = child;
+    }
+    Ok(dir)
+}
+
+fn make_private(parent: &Inode, name: &CStr) -> Result<Inode, Errno> {
+    match parent.lookup(name) {
+        Ok((dir, _)) => return Ok(dir),
+        Err(Errno::NOENT) => {}
+        Err(errno) => return Err(errno),
+    }
+    match parent.make(name, Object::Directory, 0o700, (0, 0)) {
+        Ok(made) => Ok(made.inode),
+        Err(Errno::EXIST) => Ok(parent.lookup(name)?.0),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// The name of a volume's directory: 16 hexadecimal digits.
+fn name(id: VolumeId) -> CString {
+    CString::new(format!("{:016x}", id.0)).unwrap_or_default()
+}
+
+/// The volume of a name; `None` if it is not the name of a volume.
+fn id_of(text: &[u8]) -> Option<VolumeId> {
+    let id = VolumeId(u64::from_str_radix(std::str::from_utf8(text).ok()?, 16).ok()?);
+    (name(id).as_bytes() == text).then_some(id)
+}
