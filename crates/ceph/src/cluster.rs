@@ -1,10 +1,11 @@
 //! The connections of this process to a CephFS.
 
-use crate::ffi::{Client, Settings};
+use crate::ffi::{Client, Inode, Settings};
+use crate::log_flush::LogFlush;
 use std::ffi::CString;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use vfs::sync::Mutex;
 use vfs::{FsError, FsResult};
 
@@ -44,6 +45,7 @@ impl std::error::Error for OpenError {}
 
 pub(crate) struct Cluster {
     options: Options,
+    log_flush: OnceLock<LogFlush>,
     pub(crate) client: Arc<Client>,
     /// See [`Cluster::spare`].
     spare: Mutex<Option<Arc<Client>>>,
@@ -52,7 +54,20 @@ pub(crate) struct Cluster {
 impl Cluster {
     pub(crate) fn connect(options: &Options) -> Result<Arc<Self>, OpenError> {
         let client = connect(options, "")?;
-        Ok(Arc::new(Self { options: options.clone(), client, spare: Mutex::default() }))
+        let log_flush = OnceLock::new();
+        Ok(Arc::new(Self { options: options.clone(), log_flush, client, spare: Mutex::default() }))
+    }
+
+    /// Flushes the log of the metadata server for calls that wait for it. `dir` is a directory that no other process uses.
+    pub(crate) fn watch_calls(&self, dir: Inode) -> Result<(), OpenError> {
+        let started = LogFlush::start(&self.client, dir).map_err(|error| OpenError::new(error.to_string()))?;
+        let _first = self.log_flush.set(started);
+        Ok(())
+    }
+
+    /// Notes that the metadata server was asked for a change.
+    pub(crate) fn note_change(&self) {
+        self.log_flush.get().into_iter().for_each(LogFlush::note);
     }
 
     /// A second client, for changes that confuse the cache of the client that makes them. The first one is told of them as

@@ -21,7 +21,7 @@ const LACKS: &[(Lack, &str)] = &[
 fn directory() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let process = std::process::id();
-    format!("/tests/{process}-{}", NEXT.fetch_add(1, Ordering::Relaxed))
+    format!("/tests-{process}-{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 fn open(directory: &str, name: &str) -> Arc<Volumes> {
@@ -57,7 +57,8 @@ fn backend_suite() {
 #[test]
 #[ignore = "needs a Ceph cluster: cargo xtask ceph"]
 fn provisioner_suite() {
-    capacity::run(&|| {
+    let only = std::env::var("ONLY").unwrap_or_default();
+    for case in capacity::cases().iter().filter(|case| case.name.contains(&only)) { let start = std::time::Instant::now(); eprint!("{} ", case.name);
         let directory = directory();
         let provisioner = open(&directory, "one");
         let last = Arc::new(Mutex::new(Arc::downgrade(&provisioner)));
@@ -75,12 +76,12 @@ fn provisioner_suite() {
             *last.lock() = Arc::downgrade(&provisioner);
             provisioner as Arc<dyn Provisioner>
         };
-        capacity::Fixture {
+        let failure = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (case.run)(capacity::Fixture {
             provisioner,
             charging: Charging::Sizes,
             ids: (1234, 5678),
             again: Arc::new(again),
             sweep,
-        }
-    });
+        }))); eprintln!("{:?} {}", start.elapsed(), match failure { Ok(Ok(())) => String::new(), Ok(Err(f)) => f.to_string(), Err(_) => "PANIC".into() });
+    }
 }

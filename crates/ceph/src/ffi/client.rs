@@ -1,5 +1,6 @@
 //! Mounts, inodes, handles and directories, as owned values.
 
+use super::calls::Calls;
 use super::library::{Functions, functions};
 use super::types::{
     ALL_STATS, DONT_SYNC, Directory, Fh, INODE_ONLY, MountInfo, RECLAIM_RESET, SetMask, Statx, UserPerm,
@@ -31,6 +32,7 @@ pub(crate) struct Client {
     mount: NonNull<MountInfo>,
     /// The superuser.
     root: Permissions,
+    calls: Calls,
 }
 
 // SAFETY: every function of the library that receives the mount locks what it uses.
@@ -91,7 +93,7 @@ impl Client {
         let made = unsafe { (functions.create)(&raw mut mount, settings.user.as_ptr()) };
         done(made).map_err(MountError::new("cannot make a client"))?;
         let mount = NonNull::new(mount).ok_or_else(|| MountError::new("cannot make a client")(Errno::NOMEM))?;
-        let client = Arc::new(Self { functions, mount, root });
+        let client = Arc::new(Self { functions, mount, root, calls: Calls::new() });
         client.configure(settings)?;
         client.start(settings)?;
         Ok(client)
@@ -167,6 +169,11 @@ impl Client {
     fn raw(&self) -> *mut MountInfo {
         self.mount.as_ptr()
     }
+
+    /// The time since the first call began that is still under way and may wait for a metadata server.
+    pub(crate) fn longest_call(&self) -> std::time::Duration {
+        self.calls.longest()
+    }
 }
 
 impl Drop for Client {
@@ -237,7 +244,8 @@ impl Inode {
         let mut stat = Statx::default();
         let get = self.functions().ll_getattr;
         // SAFETY: the structure is written whole.
-        done(unsafe { get(self.mount(), self.raw(), &raw mut stat, ALL_STATS, 0, self.root()) })?;
+        let get = || unsafe { get(self.mount(), self.raw(), &raw mut stat, ALL_STATS, 0, self.root()) };
+        done(self.client.calls.timed(get))?;
         Ok(stat)
     }
 
@@ -245,7 +253,7 @@ impl Inode {
         let mut stat = *stat;
         let set = self.functions().ll_setattr;
         // SAFETY: the structure is read, and outlives the call.
-        done(unsafe { set(self.mount(), self.raw(), &raw mut stat, mask.0, self.root()) }).map(drop)
+        done(self.client.calls.timed(|| unsafe { set(self.mount(), self.raw(), &raw mut stat, mask.0, self.root()) })).map(drop)
     }
 
     pub(crate) fn lookup(&self, name: &CStr) -> Result<(Self, Statx), Errno> {
@@ -253,9 +261,9 @@ impl Inode {
         let lookup = self.functions().ll_lookup;
         let (mount, raw, root) = (self.mount(), self.raw(), self.root());
         // SAFETY: the name is a string, and both results are written.
-        let result =
-            unsafe { lookup(mount, raw, name.as_ptr(), &raw mut found, &raw mut stat, ALL_STATS, 0, root) };
-        done(result)?;
+        let lookup =
+            || unsafe { lookup(mount, raw, name.as_ptr(), &raw mut found, &raw mut stat, ALL_STATS, 0, root) };
+        done(self.client.calls.timed(lookup))?;
         Ok((self.client.inode(found)?, stat))
     }
 
@@ -270,7 +278,7 @@ impl Inode {
         let (mut inode, mut handle, mut stat) = (null_mut(), null_mut(), Statx::default());
         let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
         // SAFETY: the name is a string, and all results are written on success.
-        let result = unsafe {
+        let create = || unsafe {
             (self.functions().ll_create)(
                 self.mount(),
                 self.raw(),
@@ -285,7 +293,7 @@ impl Inode {
                 permissions.as_ptr(),
             )
         };
-        done(result)?;
+        done(self.client.calls.timed(create))?;
         let handle = Handle::new(&self.client, handle)?;
         Ok((Created { inode: self.client.inode(inode)?, stat }, handle))
     }
@@ -302,7 +310,7 @@ impl Inode {
         let (functions, mount, raw, name) = (self.functions(), self.mount(), self.raw(), name.as_ptr());
         let (made, seen, owner) = (&raw mut inode, &raw mut stat, permissions.as_ptr());
         // SAFETY: name and target are strings, and both results are written on success.
-        let result = unsafe {
+        let make = || unsafe {
             match object {
                 Object::Directory => {
                     (functions.ll_mkdir)(mount, raw, name, mode, made, seen, ALL_STATS, 0, owner)
@@ -315,7 +323,7 @@ impl Inode {
                 }
             }
         };
-        done(result)?;
+        done(self.client.calls.timed(make))?;
         Ok(Created { inode: self.client.inode(inode)?, stat })
     }
 
@@ -333,27 +341,27 @@ impl Inode {
     pub(crate) fn link(&self, dir: &Self, name: &CStr) -> Result<(), Errno> {
         let link = self.functions().ll_link;
         // SAFETY: the name is a string.
-        done(unsafe { link(self.mount(), self.raw(), dir.raw(), name.as_ptr(), self.root()) }).map(drop)
+        done(self.client.calls.timed(|| unsafe { link(self.mount(), self.raw(), dir.raw(), name.as_ptr(), self.root()) })).map(drop)
     }
 
     pub(crate) fn unlink(&self, name: &CStr) -> Result<(), Errno> {
         let unlink = self.functions().ll_unlink;
         // SAFETY: the name is a string.
-        done(unsafe { unlink(self.mount(), self.raw(), name.as_ptr(), self.root()) }).map(drop)
+        done(self.client.calls.timed(|| unsafe { unlink(self.mount(), self.raw(), name.as_ptr(), self.root()) })).map(drop)
     }
 
     pub(crate) fn remove_dir(&self, name: &CStr) -> Result<(), Errno> {
         let remove = self.functions().ll_rmdir;
         // SAFETY: the name is a string.
-        done(unsafe { remove(self.mount(), self.raw(), name.as_ptr(), self.root()) }).map(drop)
+        done(self.client.calls.timed(|| unsafe { remove(self.mount(), self.raw(), name.as_ptr(), self.root()) })).map(drop)
     }
 
     pub(crate) fn rename(&self, from: &CStr, to_dir: &Self, to: &CStr) -> Result<(), Errno> {
         let rename = self.functions().ll_rename;
         let (mount, root) = (self.mount(), self.root());
         // SAFETY: both names are strings.
-        let result = unsafe { rename(mount, self.raw(), from.as_ptr(), to_dir.raw(), to.as_ptr(), root) };
-        done(result).map(drop)
+        let rename = || unsafe { rename(mount, self.raw(), from.as_ptr(), to_dir.raw(), to.as_ptr(), root) };
+        done(self.client.calls.timed(rename)).map(drop)
     }
 
     /// Opens a regular file.

@@ -5,6 +5,7 @@
 
 #![allow(unsafe_code, reason = "foreign functions")]
 
+mod calls;
 mod client;
 mod library;
 mod types;

@@ -104,6 +104,7 @@ impl Node {
         } else {
             self.make_then_rename(&dir, &c_name, &new_inode, act)?
         };
+        self.tree.cluster.note_change();
         charge.commit();
         let Made { created, handle, was_adjusted } = made;
         let node = self.tree.adopt(created.inode, &created.stat)?;

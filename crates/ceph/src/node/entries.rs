@@ -38,6 +38,7 @@ impl Node {
         let (inode, name) = (self.inode()?, c_name(name)?);
         let removed = if dir { inode.remove_dir(&name) } else { inode.unlink(&name) };
         removed.map_err(refused)?;
+        self.tree.cluster.note_change();
         victim.on_unlinked();
         let after = guard.attrs_after(&before)?;
         entries_charge.finish(after.size);
@@ -98,6 +99,7 @@ impl Node {
             false => inode.rename(&c_name(from)?, &to_inode, &c_name(to)?).map_err(rename_refused),
         };
         renamed.map_err(|error| if error == FsError::NotFound { target.or_stale(error) } else { error })?;
+        self.tree.cluster.note_change();
         moved.counter_offset.advance();
         if let Some(victim) = victim {
             victim.on_unlinked();
@@ -151,6 +153,7 @@ impl Node {
         })?;
         let entries_charge = self.tree.begin_entry_change(self, before.size);
         file.inode()?.link(&dir, &c_name).map_err(|errno| file.or_stale(self.or_stale(refused(errno))))?;
+        self.tree.cluster.note_change();
         charge.commit();
         file.counter_offset.advance();
         if let Some(file) = self.tree.table.find(&file.key) {

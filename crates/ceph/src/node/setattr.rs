@@ -43,6 +43,7 @@ impl Node {
         if !mask.is_empty() {
             inode.set_attrs(mask, &stat).map_err(refused)?;
         }
+        self.tree.cluster.note_change();
         Ok(Change { before, after: guard.attrs_after(&before)? })
     }
 }

@@ -76,6 +76,7 @@ impl Node {
         let charge = self.charge_xattr(&inode, &name, value)?;
         guard.begin();
         act(&inode, &name)?;
+        self.tree.cluster.note_change();
         charge.commit();
         Ok(Change { before, after: guard.attrs_after(&before)? })
     }

@@ -5,6 +5,7 @@
 //! volumes/ID/files    its root
 //! volumes/ID/new      objects that are being made
 //! trash/ID            a removed volume, until its files are deleted
+//! gateways/NAME       a directory that one process changes
 //! ```
 //!
 //! Every operation may be interrupted and can be repeated. A volume exists if its root exists.
@@ -79,6 +80,9 @@ impl Volumes {
         };
         let base = make_path(&cluster.client, &options.directory).map_err(failed("cannot make"))?;
         let dirs = [c"volumes", c"trash"].map(|name| make_private(&base, name));
+        let gateways = make_private(&base, c"gateways").map_err(failed("cannot make a directory in"))?;
+        let own = CString::new(&*options.name).map_err(|_| OpenError::new("the name of a gateway has no NUL".into()))?;
+        cluster.watch_calls(make_private(&gateways, &own).map_err(failed("cannot make a directory in"))?)?;
         let [volumes, trash] = dirs.map(|dir| dir.map_err(failed("cannot make directories in")));
         base.sync(false).map_err(failed("cannot sync"))?;
         let trash = Trash::start(trash?).map_err(|error| OpenError::new(error.to_string()))?;
