@@ -1,11 +1,12 @@
 //! The project's automation; run as `cargo xtask COMMAND`.
 //!
-//! Layers, top down: `ci`, `docs`, `guest`, `package`, `pages`, `perf`, `tidy`, `torture`, `ledger`, `sandbox`, `interop`,
+//! Layers, top down: `ci`, `ceph`, `docs`, `guest`, `package`, `pages`, `perf`, `tidy`, `torture`, `ledger`, `sandbox`, `interop`,
 //! `generators`.
 
 #![allow(clippy::print_stdout, reason = "printing is what a command line does")]
 
 mod cargo;
+mod ceph;
 mod checks;
 mod ci;
 mod crash;
@@ -19,6 +20,7 @@ mod ledger;
 mod loop_fs;
 mod managed;
 mod map;
+mod namespace;
 mod package;
 mod packages;
 mod pages;
@@ -72,6 +74,8 @@ enum Task {
     WithoutAuxv(perf::callgrind::Program),
     /// Kill a server under load repeatedly, and check all acknowledged operations.
     Crash(crash::Args),
+    /// Test volumes on CephFS, on a cluster that it starts. As root, on Debian 12.
+    Ceph(ceph::Args),
     /// Check every statement of the published pages, by the commands that show it.
     Pages(pages::Args),
     /// Run the commands of the README and the guide as a reader runs them.
@@ -99,6 +103,7 @@ fn main() -> ExitCode {
         Task::Perf(args) => perf::run(&args),
         Task::WithoutAuxv(program) => perf::callgrind::run_without_auxv(&program),
         Task::Crash(args) => crash::run(&args),
+        Task::Ceph(args) => ceph::run(&args),
         Task::Pages(args) => pages::run(&args),
         Task::Docs(args) => docs::run(&args),
         Task::Prove(args) => prove::run(&args),

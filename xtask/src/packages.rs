@@ -63,8 +63,21 @@ pub(crate) const FOR_PACKAGE: &[Tool] = &[
     ("lintian", "lintian"),
     ("man", "man-db"),
 ];
+pub(crate) const FOR_CEPH: &[Tool] = &[
+    ("ceph", "ceph-common"),
+    ("ceph-mon", "ceph-mon"),
+    ("ceph-mgr", "ceph-mgr"),
+    ("ceph-osd", "ceph-osd"),
+    ("ceph-mds", "ceph-mds"),
+    (LIBCEPHFS_HEADER, "libcephfs-dev"),
+    ("cc", "gcc"),
+    ("ip", "iproute2"),
+    ("unshare", "util-linux"),
+];
 pub(crate) const FOR_DIST: &[Tool] = &[("objcopy", "binutils")];
 pub(crate) const FOR_INSTRUCTIONS: &[Tool] = &[("valgrind", "valgrind"), ("vgdb", "valgrind")];
+/// No program identifies the package. A test compares the declarations of the crate `ceph` with it.
+const LIBCEPHFS_HEADER: &str = "/usr/include/cephfs/libcephfs.h";
 /// No program identifies the package; it creates Python environments.
 const ENSUREPIP: &str = "/usr/lib/python3.11/ensurepip";
 /// No program identifies the package.

@@ -60,7 +60,8 @@ impl Cluster {
 
     /// Flushes the log of the metadata server for calls that wait for it. `dir` is a directory that no other process uses.
     pub(crate) fn watch_calls(&self, dir: Inode) -> Result<(), OpenError> {
-        let started = LogFlush::start(&self.client, dir).map_err(|error| OpenError::new(error.to_string()))?;
+        let started =
+            LogFlush::start(&self.client, dir).map_err(|error| OpenError::new(error.to_string()))?;
         let _first = self.log_flush.set(started);
         Ok(())
     }
@@ -89,7 +90,8 @@ fn connect(options: &Options, suffix: &str) -> Result<Arc<Client>, OpenError> {
     let text = |text: &str| {
         CString::new(text).map_err(|_| OpenError::new(format!("{text:?} must not contain a NUL character")))
     };
-    let conf = options.conf.to_str().ok_or_else(|| OpenError::new("the path of ceph.conf is not UTF-8".into()))?;
+    let conf =
+        options.conf.to_str().ok_or_else(|| OpenError::new("the path of ceph.conf is not UTF-8".into()))?;
     let settings = client_options().into_iter().map(|(option, value)| Ok((text(option)?, text(value)?)));
     let settings: Vec<_> = settings.collect::<Result<_, OpenError>>()?;
     let file_system = options.file_system.as_deref().map(text).transpose()?;

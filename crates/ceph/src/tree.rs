@@ -4,16 +4,16 @@ use crate::cluster::Cluster;
 use crate::error::refused;
 use crate::ffi::{Client, Inode, LIVE, Statx};
 use crate::node::Node;
+use crate::space::Space;
 use crate::stat::{inode_of, key_of};
 use std::ffi::CString;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
-use crate::space::Space;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use storage::{Ledger, NodeBudget, Table};
 use vfs::sync::Mutex;
 use vfs::{
-    Backend, Blocking, Capabilities, FileKey, FsError, FsLimits, FsResult, FsStat, NodeRef, RangeLimits, Wait,
-    XattrLimits,
+    Backend, Blocking, Capabilities, FileKey, FsError, FsLimits, FsResult, FsStat, NodeRef, RangeLimits,
+    Wait, XattrLimits,
 };
 
 /// The prefix `user.` takes a part of the longest name.
@@ -225,4 +225,3 @@ pub(crate) fn file_system_stat(root: &Inode) -> FsResult<FsStat> {
         files_available: 0,
     })
 }
-

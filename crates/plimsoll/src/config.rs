@@ -8,6 +8,7 @@ use crate::nfs_frontend::{CONNECTIONS_PER_CLIENT, IDLE_TIMEOUT, Listen, THREADS}
 use crate::smb_frontend::Logins;
 use crate::state;
 use crate::tls::{TlsSettings, read_pair};
+use crate::volume_storage::StorageSettings;
 use crate::{number, toml_file};
 use anyhow::{Context, anyhow, bail};
 use clap::ValueEnum;
@@ -25,8 +26,12 @@ pub(crate) struct Config {
     /// Data directory; `/var/lib/plimsoll` for root, `~/.local/state/plimsoll` for an ordinary user.
     #[cfg_attr(test, serde(skip_serializing))]
     pub(crate) data: PathBuf,
+    /// The storage of volumes: `local` for the data directory, `cephfs` for a CephFS.
+    pub(crate) storage: StorageKind,
     /// Snapshots on file systems without their own: `native` for none, `copy` for copies of what changes.
     pub(crate) snapshots: SnapshotMode,
+    /// The CephFS of volumes, if `storage` is `cephfs`.
+    pub(crate) ceph: CephConfig,
     /// NFS and what belongs to it.
     pub(crate) nfs: NfsConfig,
     /// SMB.
@@ -35,6 +40,47 @@ pub(crate) struct Config {
     pub(crate) replication: ReplicationConfig,
     /// The API, over which everything is managed.
     pub(crate) api: ApiConfig,
+}
+
+/// The storage of volumes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum StorageKind {
+    /// The data directory.
+    #[default]
+    Local,
+    /// A directory of a CephFS, through libcephfs.
+    CephFs,
+}
+
+/// `[ceph]`
+#[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct CephConfig {
+    /// Configuration of the Ceph cluster: addresses of the monitors, and where the key is.
+    pub(crate) conf: PathBuf,
+    /// Ceph user of the service, without `client.`.
+    pub(crate) user: String,
+    /// Name of the CephFS; without the key, the only one.
+    pub(crate) file_system: Option<String>,
+    /// Directory of the CephFS below which the volumes are. The service makes it if it is missing.
+    pub(crate) directory: String,
+    /// Name of this service among those that use the directory; without the key, the name of the host.
+    pub(crate) gateway: Option<String>,
+}
+
+impl Default for CephConfig {
+    fn default() -> Self {
+        Self {
+            conf: "/etc/ceph/ceph.conf".into(),
+            user: "plimsoll".into(),
+            file_system: None,
+            directory: "/plimsoll".into(),
+            gateway: None,
+        }
+    }
 }
 
 /// File systems on which volumes can have snapshots.
@@ -152,7 +198,9 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             data: state::default_dir(),
+            storage: StorageKind::default(),
             snapshots: SnapshotMode::default(),
+            ceph: CephConfig::default(),
             nfs: NfsConfig::default(),
             smb: SmbConfig::default(),
             replication: ReplicationConfig::default(),
@@ -253,6 +301,10 @@ impl Config {
         }
         let url = self.api.url.as_deref().filter(|url| !is_url(url));
         url.map(|url| ("/api/url", format!("is \"{url}\"; allowed: {URL_ALLOWED}")))
+    }
+
+    pub(crate) fn storage(&self) -> StorageSettings<'_> {
+        StorageSettings { kind: self.storage, snapshots: self.snapshots, ceph: &self.ceph }
     }
 
     /// Checks settings that depend on each other, and reads the files that they name.

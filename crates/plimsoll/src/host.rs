@@ -1,16 +1,16 @@
 //! A managed service: volumes from the store, over NFS and SMB, within their limits.
 
-use crate::config::{SmbConfig, SnapshotMode};
-use crate::descriptors::{Part, share_descriptors};
+use crate::config::SmbConfig;
+use crate::descriptors::Part;
 use crate::endpoints::EndpointListeners;
-use crate::nfs_frontend::{IDLE_TICKS, Listen, NfsFrontend, PATIENCE, TICK};
+use crate::nfs_frontend::{Listen, NfsFrontend, PATIENCE, TICK};
 use crate::periodic::Task;
 use crate::plane::{Connections, MountedVolumes, Served};
 use crate::smb_frontend::{Serving, SmbFrontend};
+use crate::volume_storage::{StorageSettings, VolumeStorage};
 use crate::{background_tasks, state};
 use anyhow::Context;
 use control::{Dependencies, Protocols, Resolver, Service, TlsDialer};
-use posix::{Options, ResourceBudget, Volumes};
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::Path;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use vfs::qos::Pacer;
-use vfs::{Namespace, Provisioner, ReserveGuard, SharedNamespace};
+use vfs::{Namespace, ReserveGuard, SharedNamespace};
 
 /// Volumes that are served and managed.
 pub(crate) struct Host {
@@ -29,8 +29,7 @@ pub(crate) struct Host {
     /// SMB, if it is served.
     smb: Option<SmbFrontend>,
     endpoints: Arc<EndpointListeners>,
-    volumes: Arc<Volumes>,
-    budget: Arc<ResourceBudget>,
+    storage: VolumeStorage,
     is_stopping: Arc<AtomicBool>,
 }
 
@@ -55,14 +54,10 @@ impl Host {
         data: &Path,
         listen: &Listen,
         smb: &SmbConfig,
-        snapshots: SnapshotMode,
+        storage: &StorageSettings<'_>,
     ) -> anyhow::Result<Self> {
         state::make_dir(data)?;
-        let budget = ResourceBudget::of_process();
-        let copy_snapshots = snapshots == SnapshotMode::Copy;
-        let options = Options { budget: Arc::clone(&budget), copy_snapshots, ..Options::default() };
-        let volumes = Volumes::open(data, options)
-            .with_context(|| format!("cannot use the data directory {}", data.display()))?;
+        let storage = VolumeStorage::open(data, storage)?;
         let namespace: SharedNamespace = Arc::new(Arc::new(Namespace::default()).into());
         let mounted = Arc::new(MountedVolumes::default());
         let endpoints = Arc::new(EndpointListeners::default());
@@ -70,7 +65,7 @@ impl Host {
         let mut stable = state::stable(data, pacer.now(), &listen.lease)?;
         let dependencies = Dependencies {
             dir: data.to_owned(),
-            provisioner: Arc::clone(&volumes) as _,
+            provisioner: storage.provisioner(),
             namespace: Arc::clone(&namespace),
             pacer: Arc::clone(&pacer),
             grace: stable.grace.clone(),
@@ -85,7 +80,7 @@ impl Host {
             protection: listen.tls.protection(),
             instance: state::instance()?,
         };
-        let _lent = volumes.lend_room();
+        let _lent = storage.provisioner().lend_room();
         // Before anybody may ask: a handle of a volume that is not yet open would be stale for good.
         let control = Arc::new(Service::open(dependencies)?);
         control.start_jobs().context("cannot start the threads of long operations")?;
@@ -101,12 +96,12 @@ impl Host {
         let frontend = NfsFrontend::start(namespace, signer, &pacer, stable, listen, part)?;
         mounted.set(Connections { nfs: frontend.view(), smb: smb.as_ref().map(SmbFrontend::view) });
         endpoints.start(frontend.endpoints(), frontend.address());
-        Ok(Self { control, frontend, smb, endpoints, volumes, budget, is_stopping: Arc::default() })
+        Ok(Self { control, frontend, smb, endpoints, storage, is_stopping: Arc::default() })
     }
 
     /// Gives up what is kept aside for a full disk, if it is full, until the answer is dropped.
     pub(crate) fn lend_room(&self) -> ReserveGuard {
-        self.volumes.lend_room()
+        self.storage.provisioner().lend_room()
     }
 
     /// The dependencies of the API, with the same volumes.
@@ -137,7 +132,7 @@ impl Host {
         self.smb.into_iter().for_each(|smb| smb.stop(now + PATIENCE / 2));
         self.frontend.stop(now + PATIENCE);
         // Last: no call changes a volume any more.
-        self.volumes.close();
+        self.storage.close();
     }
 
     /// Reports the service as not ready, so that load balancers send clients elsewhere.
@@ -147,12 +142,8 @@ impl Host {
 
     /// The periodic tasks. The lookup of hosts may block on a name server.
     pub(crate) fn tasks(&self) -> impl Iterator<Item = Task> + use<> {
-        let (volumes, budget, connections) =
-            (Arc::clone(&self.volumes), Arc::clone(&self.budget), self.connections());
-        let tick = move || {
-            volumes.sweep(IDLE_TICKS);
-            share_descriptors(&budget, connections.count());
-        };
+        let (storage, connections) = (self.storage.clone(), self.connections());
+        let tick = move || storage.sweep(connections.count());
         let control = Arc::clone(&self.control);
         let look_up = move || {
             if let Err(error) = control.refresh() {
@@ -200,6 +191,7 @@ fn now_ms() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Config;
     use clap::Parser;
     use control::{Actor, ChangeContext, ExportRule, NewPool, NewVolume};
     use std::sync::mpsc::{Sender, channel};
@@ -226,7 +218,8 @@ mod tests {
         let data = crate::testing::private_dir();
         let Arguments { listen } =
             Arguments::parse_from(["serve", "--listen", "127.0.0.1:0", "--no-portmap"]);
-        let host = Host::start(data.path(), &listen, &SmbConfig::default(), SnapshotMode::default()).unwrap();
+        let host =
+            Host::start(data.path(), &listen, &SmbConfig::default(), &Config::default().storage()).unwrap();
         let (terms, size) = (ChangeContext::by(Actor::new("test")), envelope::Bytes::gib(100));
         let pool = NewPool::new("p".parse().unwrap(), "plimsoll/unlimited".parse().unwrap(), size);
         host.control.create_pool(&terms, &pool).unwrap();

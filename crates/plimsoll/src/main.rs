@@ -53,6 +53,7 @@ mod terminal;
 mod testing;
 mod tls;
 mod toml_file;
+mod volume_storage;
 mod volumes;
 
 use std::process::ExitCode;

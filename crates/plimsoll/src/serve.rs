@@ -90,7 +90,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         ));
     }
     let settings = config.check()?;
-    let host = Host::start(&config.data, &config.nfs.listen(), &config.smb, config.snapshots)?;
+    let host = Host::start(&config.data, &config.nfs.listen(), &config.smb, &config.storage())?;
     let listen = config.replication.listen;
     let peers = listen.map(|listen| replication_listener::start(&host.control, listen)).transpose();
     let served = peers.and_then(|peers| {

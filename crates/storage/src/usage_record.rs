@@ -89,8 +89,16 @@ mod tests {
         assert_eq!(UsageRecord::decode(&earlier), Some(UsageRecord { held: 0, ..entry }));
         earlier[0] = VERSION_SIZES_ONLY;
         let recounted = UsageRecord { held: 0, ..in_use };
-        assert_eq!(UsageRecord::decode(&earlier), Some(recounted), "what an earlier version counted is counted again");
+        assert_eq!(
+            UsageRecord::decode(&earlier),
+            Some(recounted),
+            "what an earlier version counted is counted again"
+        );
         assert_eq!(UsageRecord::decode(&entry.encode()[..BYTES_LIVE_ONLY]), None);
-        assert_eq!(UsageRecord::decode(&[0; USAGE_RECORD_BYTES]), None, "a later version, or an empty file, is not guessed at");
+        assert_eq!(
+            UsageRecord::decode(&[0; USAGE_RECORD_BYTES]),
+            None,
+            "a later version, or an empty file, is not guessed at"
+        );
     }
 }

@@ -3,9 +3,8 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
 
-use anyhow::ensure;
+use crate::namespace;
 
 /// Tests that block connections. They share the chains of the filter, so one runs at a time.
 const BLOCKING: [&str; 5] = [
@@ -37,13 +36,9 @@ pub(super) fn with_filter(work: &Path) -> anyhow::Result<[String; 2]> {
 
 /// Without root the suite stays outside: a namespace needs root.
 pub(super) fn is_outside() -> bool {
-    rustix::process::geteuid().is_root() && std::env::var_os(INSIDE).is_none()
+    rustix::process::geteuid().is_root() && !namespace::is_inside(INSIDE)
 }
 
 pub(super) fn run_inside() -> anyhow::Result<()> {
-    let mut command = Command::new("unshare");
-    command.args(["--net", "sh", "-c", "ip link set lo up && exec \"$@\"", "sh"]);
-    command.arg(std::env::current_exe()?).args(std::env::args_os().skip(1));
-    ensure!(command.env(INSIDE, "1").status()?.success(), "smbtorture failed in its network namespace");
-    Ok(())
+    namespace::run_inside(INSIDE)
 }

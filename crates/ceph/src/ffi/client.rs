@@ -92,7 +92,8 @@ impl Client {
         // SAFETY: the name is a string, and the result is written once.
         let made = unsafe { (functions.create)(&raw mut mount, settings.user.as_ptr()) };
         done(made).map_err(MountError::new("cannot make a client"))?;
-        let mount = NonNull::new(mount).ok_or_else(|| MountError::new("cannot make a client")(Errno::NOMEM))?;
+        let mount =
+            NonNull::new(mount).ok_or_else(|| MountError::new("cannot make a client")(Errno::NOMEM))?;
         let client = Arc::new(Self { functions, mount, root, calls: Calls::new() });
         client.configure(settings)?;
         client.start(settings)?;
@@ -216,7 +217,10 @@ pub(crate) enum Object<'a> {
     Directory,
     Symlink(&'a CStr),
     /// A FIFO, a socket or a device: its type bits and its number.
-    Special { kind: u32, device: u64 },
+    Special {
+        kind: u32,
+        device: u64,
+    },
 }
 
 impl Inode {
@@ -253,7 +257,12 @@ impl Inode {
         let mut stat = *stat;
         let set = self.functions().ll_setattr;
         // SAFETY: the structure is read, and outlives the call.
-        done(self.client.calls.timed(|| unsafe { set(self.mount(), self.raw(), &raw mut stat, mask.0, self.root()) })).map(drop)
+        done(
+            self.client
+                .calls
+                .timed(|| unsafe { set(self.mount(), self.raw(), &raw mut stat, mask.0, self.root()) }),
+        )
+        .map(drop)
     }
 
     pub(crate) fn lookup(&self, name: &CStr) -> Result<(Self, Statx), Errno> {
@@ -261,8 +270,9 @@ impl Inode {
         let lookup = self.functions().ll_lookup;
         let (mount, raw, root) = (self.mount(), self.raw(), self.root());
         // SAFETY: the name is a string, and both results are written.
-        let lookup =
-            || unsafe { lookup(mount, raw, name.as_ptr(), &raw mut found, &raw mut stat, ALL_STATS, 0, root) };
+        let lookup = || unsafe {
+            lookup(mount, raw, name.as_ptr(), &raw mut found, &raw mut stat, ALL_STATS, 0, root)
+        };
         done(self.client.calls.timed(lookup))?;
         Ok((self.client.inode(found)?, stat))
     }
@@ -318,9 +328,18 @@ impl Inode {
                 Object::Symlink(target) => {
                     (functions.ll_symlink)(mount, raw, name, target.as_ptr(), made, seen, ALL_STATS, 0, owner)
                 }
-                Object::Special { kind, device } => {
-                    (functions.ll_mknod)(mount, raw, name, kind | mode, device, made, seen, ALL_STATS, 0, owner)
-                }
+                Object::Special { kind, device } => (functions.ll_mknod)(
+                    mount,
+                    raw,
+                    name,
+                    kind | mode,
+                    device,
+                    made,
+                    seen,
+                    ALL_STATS,
+                    0,
+                    owner,
+                ),
             }
         };
         done(self.client.calls.timed(make))?;
@@ -341,19 +360,34 @@ impl Inode {
     pub(crate) fn link(&self, dir: &Self, name: &CStr) -> Result<(), Errno> {
         let link = self.functions().ll_link;
         // SAFETY: the name is a string.
-        done(self.client.calls.timed(|| unsafe { link(self.mount(), self.raw(), dir.raw(), name.as_ptr(), self.root()) })).map(drop)
+        done(
+            self.client
+                .calls
+                .timed(|| unsafe { link(self.mount(), self.raw(), dir.raw(), name.as_ptr(), self.root()) }),
+        )
+        .map(drop)
     }
 
     pub(crate) fn unlink(&self, name: &CStr) -> Result<(), Errno> {
         let unlink = self.functions().ll_unlink;
         // SAFETY: the name is a string.
-        done(self.client.calls.timed(|| unsafe { unlink(self.mount(), self.raw(), name.as_ptr(), self.root()) })).map(drop)
+        done(
+            self.client
+                .calls
+                .timed(|| unsafe { unlink(self.mount(), self.raw(), name.as_ptr(), self.root()) }),
+        )
+        .map(drop)
     }
 
     pub(crate) fn remove_dir(&self, name: &CStr) -> Result<(), Errno> {
         let remove = self.functions().ll_rmdir;
         // SAFETY: the name is a string.
-        done(self.client.calls.timed(|| unsafe { remove(self.mount(), self.raw(), name.as_ptr(), self.root()) })).map(drop)
+        done(
+            self.client
+                .calls
+                .timed(|| unsafe { remove(self.mount(), self.raw(), name.as_ptr(), self.root()) }),
+        )
+        .map(drop)
     }
 
     pub(crate) fn rename(&self, from: &CStr, to_dir: &Self, to: &CStr) -> Result<(), Errno> {
@@ -573,8 +607,9 @@ impl Dir {
         let out = if wanted == Wanted::Inode { &raw mut inode } else { null_mut() };
         let (functions, mount, dir) = (self.client.functions, self.client.raw(), self.pointer.as_ptr());
         // SAFETY: entry and attributes are written if there is an entry; the inode too, if asked for.
-        let result =
-            unsafe { (functions.readdirplus_r)(mount, dir, entry.as_mut_ptr(), &raw mut stat, want, flags, out) };
+        let result = unsafe {
+            (functions.readdirplus_r)(mount, dir, entry.as_mut_ptr(), &raw mut stat, want, flags, out)
+        };
         if done(result)? == 0 {
             return Ok(None);
         }

@@ -1,7 +1,7 @@
 //! The functions of libcephfs, found at run time: the binary also runs where Ceph is not installed.
 
 use super::types::{Directory, Fh, Inode, MountInfo, Statx, UserPerm, VersionedInode};
-use libc::{c_char, c_int, c_uint, dirent, gid_t, mode_t, off_t, uid_t};
+use libc::{c_char, c_int, c_uint, dirent, gid_t, mode_t, uid_t};
 use libloading::Library;
 use std::ffi::c_void;
 use std::sync::OnceLock;
@@ -24,7 +24,7 @@ macro_rules! functions {
                 // SAFETY: the initializers of libcephfs have no preconditions.
                 let library = unsafe { Library::new(LIBRARY)? };
                 Ok(Self {
-                    // SAFETY: the types are those of libcephfs.h, which tests/abi.rs checks with a compiler.
+                    // SAFETY: the types are those of libcephfs.h, which `abi` compares with a compiler.
                     $($name: *unsafe { library.get(concat!("ceph_", stringify!($name)))? },)*
                     _library: library,
                 })
@@ -34,6 +34,22 @@ macro_rules! functions {
         /// The names of the functions, without `ceph_`.
         #[cfg(test)]
         pub(super) const NAMES: &[&str] = &[$(stringify!($name)),*];
+
+        /// The types of the arguments and of the result of each.
+        #[cfg(test)]
+        pub(super) const DECLARATIONS: &[(&[&str], &str)] =
+            &[$((&[$(stringify!($argument)),*], declared!($($result)?))),*];
+    };
+}
+
+/// The name of a result type.
+#[cfg(test)]
+macro_rules! declared {
+    () => {
+        "()"
+    };
+    ($result:ty) => {
+        stringify!($result)
     };
 }
 
@@ -48,9 +64,7 @@ functions! {
     select_filesystem(Mount, *const c_char) -> c_int;
     mount(Mount, *const c_char) -> c_int;
     unmount(Mount) -> c_int;
-    abort_conn(Mount) -> c_int;
     release(Mount) -> c_int;
-    set_session_timeout(Mount, c_uint);
     set_uuid(Mount, *const c_char);
     start_reclaim(Mount, *const c_char, c_uint) -> c_int;
     finish_reclaim(Mount);
@@ -65,7 +79,6 @@ functions! {
     ll_setattr(Mount, *mut Inode, *mut Statx, c_int, Perms) -> c_int;
     ll_open(Mount, *mut Inode, c_int, *mut *mut Fh, Perms) -> c_int;
     ll_close(Mount, *mut Fh) -> c_int;
-    ll_lseek(Mount, *mut Fh, off_t, c_int) -> off_t;
     ll_read(Mount, *mut Fh, i64, u64, *mut c_char) -> c_int;
     ll_write(Mount, *mut Fh, i64, u64, *const c_char) -> c_int;
     ll_fsync(Mount, *mut Fh, c_int) -> c_int;

@@ -5,6 +5,8 @@
 
 #![allow(unsafe_code, reason = "foreign functions")]
 
+#[cfg(test)]
+mod abi;
 mod calls;
 mod client;
 mod library;

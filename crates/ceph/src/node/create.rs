@@ -12,8 +12,8 @@ use vfs::backend::charge::{BLOCK_BYTES, blocks, symlink};
 use vfs::model::attrs::{MODE_BITS, SET_GID};
 use vfs::model::name::LINK_BYTES_MAX;
 use vfs::{
-    Attrs, AuthorizeCreate, Change, CreatedEntry, Device, FileType, FsError, FsResult, Lookup, Name, NewInode,
-    Special,
+    Attrs, AuthorizeCreate, Change, CreatedEntry, Device, FileType, FsError, FsResult, Lookup, Name,
+    NewInode, Special,
 };
 
 /// A new object in its directory.
@@ -158,8 +158,8 @@ fn make_object(
 /// bit of a directory, by itself.
 fn is_visible_whole(dir: &Attrs, file_type: FileType, new_inode: &NewInode) -> bool {
     let inherits = dir.mode & SET_GID != 0;
-    let is_inherited = new_inode.gid == dir.gid
-        && (file_type != FileType::Directory || new_inode.mode & SET_GID != 0);
+    let is_inherited =
+        new_inode.gid == dir.gid && (file_type != FileType::Directory || new_inode.mode & SET_GID != 0);
     new_inode.times.is_none() && new_inode.size == 0 && (!inherits || is_inherited)
 }
 
@@ -176,4 +176,3 @@ fn adjust(inode: &Inode, new_inode: &NewInode) -> Result<(), Errno> {
     }
     if mask.is_empty() { Ok(()) } else { inode.set_attrs(mask, &stat) }
 }
-

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use storage::Ledger;
 use vfs::{
-    Attrs, AuthorizeLink, AuthorizeRemove, AuthorizeRename, Change, CreatedEntry, EntryRef, FileType, FsError,
-    FsResult, Lookup, Name, NodeRef,
+    Attrs, AuthorizeLink, AuthorizeRemove, AuthorizeRename, Change, CreatedEntry, EntryRef, FileType,
+    FsError, FsResult, Lookup, Name, NodeRef,
 };
 
 impl Node {
@@ -119,7 +119,8 @@ impl Node {
     /// Renames over a file that has other names. The client that does it forgets those: it would take them for missing.
     fn rename_by_spare(&self, from: Name<'_>, target: &Self, to: Name<'_>) -> FsResult<()> {
         let spare = self.tree.cluster.spare()?;
-        let [dir, to_dir] = [self, target].map(|dir| spare.inode_of(inode_of(&dir.key)?, LIVE).map_err(refused));
+        let [dir, to_dir] =
+            [self, target].map(|dir| spare.inode_of(inode_of(&dir.key)?, LIVE).map_err(refused));
         let (dir, to_dir) = (dir?, to_dir?);
         dir.rename(&c_name(from)?, &to_dir, &c_name(to)?).map_err(rename_refused)?;
         // A flush by the other client does not cover it.

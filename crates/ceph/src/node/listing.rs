@@ -119,7 +119,8 @@ impl Groups {
                 continue;
             }
             let listed = Listed { cookie: cookie_of(&entry)?, entry };
-            let is_other = group.last().is_some_and(|last| last.cookie >> NAME_BITS != listed.cookie >> NAME_BITS);
+            let is_other =
+                group.last().is_some_and(|last| last.cookie >> NAME_BITS != listed.cookie >> NAME_BITS);
             if is_other {
                 self.ahead = Some(listed);
                 break;
@@ -136,7 +137,9 @@ fn cookie_of(entry: &Entry) -> FsResult<u64> {
     let is_marked = entry.position & HASH_MARK == HASH_MARK && entry.position != END;
     let engine = (entry.position >> COUNT_BITS).cast_unsigned() & ((1 << HASH_BITS) - 1);
     if is_marked && engine != hash {
-        tracing::error!("a directory of CephFS is ordered by another hash than rjenkins: it cannot be listed");
+        tracing::error!(
+            "a directory of CephFS is ordered by another hash than rjenkins: it cannot be listed"
+        );
         return Err(FsError::NotSupported);
     }
     let mut hasher = KeyHasher::default();

@@ -13,8 +13,8 @@ use crate::error::refused;
 use crate::ffi::{Handle, Inode, Statx};
 use crate::stat::{VersionedStat, file_type};
 use crate::tree::Tree;
-pub(crate) use charging::content;
 use charging::SpaceReservations;
+pub(crate) use charging::content;
 use std::any::Any;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -141,6 +141,13 @@ impl Node {
         opened.writer = Some(Arc::clone(&handle));
         opened.reader = None;
         Ok(handle)
+    }
+
+    /// Flushes and closes the handle for writing. After the loss of a client the metadata server takes the modification time
+    /// of each file that it could write from the stored data: an earlier one that a client has set would be lost.
+    fn close_writer(&self) -> FsResult<()> {
+        let writer = self.opened.lock().writer.take();
+        writer.map_or(Ok(()), |writer| writer.sync(true).map_err(refused))
     }
 
     fn set_writer(&self, handle: Handle) {

@@ -63,7 +63,9 @@ impl Ranges for Node {
 
     fn shares_storage(&self, target: &NodeRef) -> bool {
         let target: &dyn Any = &**target;
-        target.downcast_ref::<Self>().is_some_and(|target| Arc::ptr_eq(target.tree.client(), self.tree.client()))
+        target
+            .downcast_ref::<Self>()
+            .is_some_and(|target| Arc::ptr_eq(target.tree.client(), self.tree.client()))
     }
 
     fn copy_to(
@@ -87,7 +89,8 @@ impl Ranges for Node {
                 let source = self.reader()?;
                 let (mut copied, mut buffer) = (0, Vec::new());
                 while copied < count {
-                    let room = usize::try_from(count - copied).map_or(STEP_BYTES, |rest| rest.min(STEP_BYTES));
+                    let room =
+                        usize::try_from(count - copied).map_or(STEP_BYTES, |rest| rest.min(STEP_BYTES));
                     buffer.clear();
                     let read = source.read(span.source + copied, room, &mut buffer).map_err(refused)?;
                     if read == 0 {

@@ -40,6 +40,9 @@ impl Node {
         }
         let (mask, stat) = request(self.kind, &before, &set)?;
         guard.begin();
+        if matches!(set.modified, Some(SetTime::To(_))) {
+            self.close_writer()?;
+        }
         if !mask.is_empty() {
             inode.set_attrs(mask, &stat).map_err(refused)?;
         }

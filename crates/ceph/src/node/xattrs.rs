@@ -217,7 +217,8 @@ mod tests {
 
     #[test]
     fn own_and_foreign_classes_are_not_listed() {
-        let listed = b"security.selinux\0user.a\0user.plimsoll.owner\0user.user.b\0trusted.c\0user.\0ceph.dir\0";
+        let listed =
+            b"security.selinux\0user.a\0user.plimsoll.owner\0user.user.b\0trusted.c\0user.\0ceph.dir\0";
         let names: Vec<_> = bare_names(listed).map(XattrName::bytes).collect();
         assert_eq!(names, [&b"a"[..], b"user.b"]);
     }

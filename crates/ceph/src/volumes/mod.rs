@@ -23,16 +23,14 @@ use recount::Recounter;
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
+use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
-use std::io;
 use storage::{NodeBudget, UsageRecord};
 use trash::Trash;
 use vfs::sync::Mutex;
-use vfs::{
-    Backend, Capacity, Counting, FsError, FsResult, FsStat, Provisioner, Root, Usage, VolumeId,
-};
+use vfs::{Backend, Capacity, Counting, FsError, FsResult, FsStat, Provisioner, Root, Usage, VolumeId};
 
 /// `max_file_size` of a new CephFS. A file system with a smaller one refuses earlier.
 const FILE_BYTES_MAX: u64 = 1 << 40;
@@ -81,7 +79,8 @@ impl Volumes {
         let base = make_path(&cluster.client, &options.directory).map_err(failed("cannot make"))?;
         let dirs = [c"volumes", c"trash"].map(|name| make_private(&base, name));
         let gateways = make_private(&base, c"gateways").map_err(failed("cannot make a directory in"))?;
-        let own = CString::new(&*options.name).map_err(|_| OpenError::new("the name of a gateway has no NUL".into()))?;
+        let own = CString::new(&*options.name)
+            .map_err(|_| OpenError::new("the name of a gateway has no NUL".into()))?;
         cluster.watch_calls(make_private(&gateways, &own).map_err(failed("cannot make a directory in"))?)?;
         let [volumes, trash] = dirs.map(|dir| dir.map_err(failed("cannot make directories in")));
         base.sync(false).map_err(failed("cannot sync"))?;

@@ -206,7 +206,7 @@ fn limits(samples: &Samples, volume: &str, pool: &str) -> Limits {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{SmbConfig, SnapshotMode};
+    use crate::config::{Config, SmbConfig};
     use api_client::ChangeOptions;
     use api_client::model::{NewPool, NewVolume, Rule, Squash};
     use bench::load::{Op, Plan};
@@ -243,8 +243,8 @@ mod tests {
                 write_delegations: false,
                 tls: Default::default(),
             };
-            let host =
-                Host::start(dir.path(), &listen, &SmbConfig::default(), SnapshotMode::default()).unwrap();
+            let host = Host::start(dir.path(), &listen, &SmbConfig::default(), &Config::default().storage())
+                .unwrap();
             api::bootstrap(&host.control, dir.path()).unwrap();
             let api = api::start(host.api_dependencies(), &api::Settings::new(any), None).unwrap();
             let url = format!("http://{}", api.local_addr());

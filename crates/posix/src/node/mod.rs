@@ -296,7 +296,10 @@ impl ChangeGuard<'_> {
         let node = self.node;
         let after = node.attrs_from(&node.stat_any()?)?;
         self.has_begun = false;
-        Ok(Attrs { change: node.counter_offset.raise_above(before.change, counter::nanos(after.changed)), ..after })
+        Ok(Attrs {
+            change: node.counter_offset.raise_above(before.change, counter::nanos(after.changed)),
+            ..after
+        })
     }
 
     /// Notes that the file may change from now on, even if the mutation fails.

@@ -1,0 +1,74 @@
+//! `cargo xtask ceph`: volumes on a CephFS that it starts, in a network namespace of its own.
+
+mod cluster;
+mod kill;
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, ensure};
+
+use crate::cargo;
+use crate::ledger::Share;
+use crate::namespace;
+use crate::packages;
+use crate::process;
+use cluster::Cluster;
+
+/// Marks a process that is already in a namespace.
+const INSIDE: &str = "XTASK_CEPH_NETWORK";
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The program to test; by default the one that `cargo build --release` builds.
+    #[arg(long)]
+    binary: Option<PathBuf>,
+    /// Only these parts.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    only: Vec<Part>,
+    /// Fewer rounds.
+    #[arg(long)]
+    brief: bool,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// The suites of backends and provisioners.
+    Suites,
+    /// A service that is killed under load.
+    Kill,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    packages::require(packages::FOR_CEPH)?;
+    let work = process::target_dir().join("ceph");
+    if !namespace::is_inside(INSIDE) {
+        // The namespace has no network.
+        std::fs::create_dir_all(&work)?;
+        Share::new(0, work.join("smb-clients.log"))?;
+        return namespace::run_inside(INSIDE);
+    }
+    let cluster = Cluster::start(&work.join("cluster")).context("cannot start a Ceph cluster")?;
+    eprintln!("ceph: {}", cluster.ceph(&["version"])?.trim());
+    let has = |part| args.only.is_empty() || args.only.contains(&part);
+    if has(Part::Suites) {
+        run_suites(&cluster)?;
+    }
+    if has(Part::Kill) {
+        let rounds = if args.brief { 2 } else { 10 };
+        kill::run(&process::binary(args.binary.as_deref()), &cluster, &work, rounds)?;
+    }
+    Ok(())
+}
+
+/// Runs the tests of the crate `ceph` that need a cluster.
+fn run_suites(cluster: &Cluster) -> anyhow::Result<()> {
+    let programs = cargo::test_programs()?;
+    let suites = programs.iter().find(|program| program.name() == "ceph::conformance");
+    let suites = suites.context("no test program ceph::conformance")?;
+    let mut command = Command::new(&suites.executable);
+    command.args(["--ignored", "--test-threads=1"]).env("CEPH_CONF", cluster.conf());
+    let status = command.current_dir(&suites.directory).status()?;
+    ensure!(status.success(), "the suites of backends and provisioners failed on CephFS");
+    Ok(())
+}
