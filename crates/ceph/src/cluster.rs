@@ -71,8 +71,8 @@ impl Cluster {
         self.log_flush.get().into_iter().for_each(LogFlush::note);
     }
 
-    /// A second client, for changes that confuse the cache of the client that makes them. The first one is told of them as
-    /// of those of another machine.
+    /// A second client, for changes that confuse the cache of the client that makes them. The metadata server tells the first
+    /// one about them, as about those of another machine.
     pub(crate) fn spare(&self) -> FsResult<Arc<Client>> {
         let mut spare = self.spare.lock();
         if let Some(client) = &*spare {

@@ -3,7 +3,7 @@
 use crate::error::refused;
 use crate::ffi::{Inode, Wanted};
 use crate::node::content;
-use crate::node::xattrs::xattrs_charged;
+use crate::node::xattr_sizes::xattrs_charged;
 use crate::stat::file_type;
 use rustix::io::Errno;
 use std::collections::HashSet;

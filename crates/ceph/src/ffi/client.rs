@@ -282,9 +282,9 @@ impl Inode {
         &self,
         name: &CStr,
         mode: u32,
-        (uid, gid): (u32, u32),
+        owners: (u32, u32),
     ) -> Result<(Created, Handle), Errno> {
-        let permissions = Permissions::new(self.functions(), uid, gid)?;
+        let permissions = Permissions::new(self.functions(), owners.0, owners.1)?;
         let (mut inode, mut handle, mut stat) = (null_mut(), null_mut(), Statx::default());
         let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
         // SAFETY: the name is a string, and all results are written on success.
@@ -313,9 +313,9 @@ impl Inode {
         name: &CStr,
         object: Object<'_>,
         mode: u32,
-        (uid, gid): (u32, u32),
+        owners: (u32, u32),
     ) -> Result<Created, Errno> {
-        let permissions = Permissions::new(self.functions(), uid, gid)?;
+        let permissions = Permissions::new(self.functions(), owners.0, owners.1)?;
         let (mut inode, mut stat) = (null_mut(), Statx::default());
         let (functions, mount, raw, name) = (self.functions(), self.mount(), self.raw(), name.as_ptr());
         let (made, seen, owner) = (&raw mut inode, &raw mut stat, permissions.as_ptr());

@@ -1,9 +1,9 @@
 //! Charges changes of files to the volume's capacity, and refunds them.
 
-use super::xattrs::xattrs_charged;
+use super::tree::Tree;
+use super::xattr_sizes::xattrs_charged;
 use super::{ChangeGuard, Node, RELEASED};
 use crate::ffi::Inode;
-use crate::tree::Tree;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use storage::{Ledger, PendingChange};

@@ -7,12 +7,13 @@ mod entries;
 mod listing;
 mod ranges;
 mod setattr;
+pub(crate) mod tree;
+pub(crate) mod xattr_sizes;
 pub(crate) mod xattrs;
 
 use crate::error::refused;
 use crate::ffi::{Handle, Inode, Statx};
 use crate::stat::{VersionedStat, file_type};
-use crate::tree::Tree;
 use charging::SpaceReservations;
 pub(crate) use charging::content;
 use std::any::Any;
@@ -20,6 +21,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard};
 use storage::{CounterOffset, GroupFlush, Recency, TableNode};
+use tree::Tree;
 use vfs::sync::Mutex;
 use vfs::{
     Attrs, AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr,
@@ -47,7 +49,7 @@ pub(crate) struct Node {
     recency: Recency,
 }
 
-/// What a node holds of the engine.
+/// The engine's objects of a node.
 #[derive(Default)]
 struct Opened {
     /// `None` once the file was released.
@@ -75,7 +77,7 @@ struct Unflushed {
 
 /// Number of unflushed children to track. Beyond it, the whole file system is flushed.
 const CHILDREN_MAX: usize = 16;
-/// Number of objects in a row that a name may lose while it is looked up.
+/// Number of objects in a row that a name may lose during one lookup.
 const LOOKUP_TRIES: u32 = 100;
 /// The charge of a directory was refunded.
 const RELEASED: u64 = u64::MAX;

@@ -2,9 +2,9 @@
 //! never listed.
 
 use super::Node;
+use super::xattr_sizes::{PREFIX, TRUSTED, lengths, strip_class, xattrs_charged};
 use crate::error::refused;
 use crate::ffi::Inode;
-use crate::tree::XATTR_NAME_BYTES_MAX;
 use rustix::io::Errno;
 use std::ffi::CString;
 use storage::PendingChange;
@@ -12,9 +12,8 @@ use vfs::backend::charge;
 use vfs::backend::xattrs::{check_room, page};
 use vfs::{AuthorizeXattr, Change, FileType, FsError, FsResult, SetXattr, XattrName, XattrSink, Xattrs};
 
-const PREFIX: &[u8] = b"user.";
-/// The class of our own attributes: clients of CephFS see them only as superuser.
-const TRUSTED: &[u8] = b"trusted.";
+/// The prefix `user.` takes a part of the longest name.
+pub(crate) const XATTR_NAME_BYTES_MAX: usize = 250;
 
 impl Xattrs for Node {
     fn get(&self, name: XattrName<'_>) -> FsResult<Vec<u8>> {
@@ -145,32 +144,6 @@ impl Drop for XattrCharge<'_> {
     }
 }
 
-/// The charge of the extended attributes of a file or directory.
-pub(crate) fn xattrs_charged(inode: &Inode) -> Result<u64, Errno> {
-    let mut charge = charge::Xattrs::default();
-    for (name, len) in lengths(inode)? {
-        charge.add(strip_class(&name).len(), len);
-    }
-    Ok(charge.bytes())
-}
-
-/// The names and value lengths of the attributes that this service sets. The others belong to the engine.
-fn lengths(inode: &Inode) -> Result<Vec<(Vec<u8>, usize)>, Errno> {
-    let names = inode.xattr_names()?;
-    let mut lengths = Vec::new();
-    for name in names.split(|&byte| byte == 0) {
-        if !name.starts_with(PREFIX) && !name.starts_with(TRUSTED) {
-            continue;
-        }
-        match inode.xattr(&CString::new(name).map_err(|_| Errno::INVAL)?, &mut []) {
-            Ok(len) => lengths.push((name.to_vec(), len)),
-            Err(Errno::NODATA) => {}
-            Err(errno) => return Err(errno),
-        }
-    }
-    Ok(lengths)
-}
-
 /// Reads a value of unknown length.
 fn value_of(inode: &Inode, name: &CString) -> FsResult<Vec<u8>> {
     /// Most values are shorter.
@@ -191,10 +164,6 @@ fn full_name(name: XattrName<'_>) -> FsResult<CString> {
     }
     let prefix = if name.is_own() { TRUSTED } else { PREFIX };
     CString::new([prefix, name.bytes()].concat()).map_err(|_| FsError::Invalid)
-}
-
-fn strip_class(name: &[u8]) -> &[u8] {
-    name.strip_prefix(PREFIX).or_else(|| name.strip_prefix(TRUSTED)).unwrap_or(name)
 }
 
 /// The names of the attributes that clients see.

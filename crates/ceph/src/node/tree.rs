@@ -1,9 +1,9 @@
 //! The files of a volume: finds them by key and by name.
 
+use super::Node;
 use crate::cluster::Cluster;
 use crate::error::refused;
 use crate::ffi::{Client, Inode, LIVE, Statx};
-use crate::node::Node;
 use crate::space::Space;
 use crate::stat::{inode_of, key_of};
 use std::ffi::CString;
@@ -11,13 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use storage::{Ledger, NodeBudget, Table};
 use vfs::sync::Mutex;
-use vfs::{
-    Backend, Blocking, Capabilities, FileKey, FsError, FsLimits, FsResult, FsStat, NodeRef, RangeLimits,
-    Wait, XattrLimits,
-};
-
-/// The prefix `user.` takes a part of the longest name.
-pub(crate) const XATTR_NAME_BYTES_MAX: usize = 250;
+use vfs::{Blocking, FileKey, FsError, FsResult, Wait};
 
 pub(crate) struct Tree {
     pub(crate) cluster: Arc<Cluster>,
@@ -140,88 +134,4 @@ fn stale_if_missing(errno: rustix::io::Errno) -> FsError {
         FsError::NotFound | FsError::Invalid => FsError::Stale,
         error => error,
     }
-}
-
-/// The backend of a volume.
-pub(crate) struct Store {
-    pub(crate) tree: Arc<Tree>,
-    root: Arc<Node>,
-}
-
-impl Store {
-    pub(crate) fn new(tree: Arc<Tree>) -> FsResult<Self> {
-        let root = tree.root_node()?;
-        Ok(Self { tree, root })
-    }
-}
-
-impl Drop for Store {
-    /// Nodes and the tree refer to each other.
-    fn drop(&mut self) {
-        self.tree.release_nameless();
-        self.tree.table.close();
-    }
-}
-
-impl Backend for Store {
-    fn root(&self) -> NodeRef {
-        Arc::clone(&self.root) as _
-    }
-
-    fn node(&self, key: &FileKey, blocking: Blocking) -> FsResult<NodeRef> {
-        Ok(self.tree.find(key, blocking)?)
-    }
-
-    fn stat(&self) -> FsResult<FsStat> {
-        let below = file_system_stat(&*self.root.inode()?)?;
-        let Some(ledger) = self.tree.ledger() else { return Ok(below) };
-        let own = ledger.capacity().stat(ledger.usage());
-        let available = own.bytes_available.saturating_sub(ledger.unused_reserve());
-        Ok(FsStat { bytes_available: available.min(below.bytes_available), ..own })
-    }
-
-    fn limits(&self) -> FsLimits {
-        FsLimits {
-            // CephFS has no limit.
-            links_max: u32::MAX,
-            name_bytes_max: 255,
-            file_bytes_max: self.tree.file_bytes_max,
-            time_step_ns: 1,
-        }
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            xattrs: Some(XattrLimits { name_bytes_max: XATTR_NAME_BYTES_MAX }),
-            ranges: Some(RangeLimits { clone_bytes: None }),
-            acls: false,
-        }
-    }
-
-    fn sync(&self) -> FsResult<()> {
-        self.tree.client().sync().map_err(refused)
-    }
-
-    fn flush_failures(&self) -> u64 {
-        self.tree.flush_failures.load(Ordering::SeqCst)
-    }
-
-    fn knows_memory(&self) -> bool {
-        false
-    }
-}
-
-/// The space of the whole file system.
-pub(crate) fn file_system_stat(root: &Inode) -> FsResult<FsStat> {
-    let stat = root.statfs().map_err(refused)?;
-    let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
-    Ok(FsStat {
-        bytes_total: bytes(stat.f_blocks),
-        bytes_free: bytes(stat.f_bfree),
-        bytes_available: bytes(stat.f_bavail),
-        // CephFS has no fixed number of files.
-        files_total: 0,
-        files_free: 0,
-        files_available: 0,
-    })
 }
