@@ -20,6 +20,8 @@ pub struct Options {
     pub file_system: Option<String>,
     /// The directory below which volumes are, from the root of the CephFS. It is made if missing.
     pub directory: String,
+    /// Whether no other process may use the directory at the same time.
+    pub is_exclusive: bool,
     /// The name of this process among those that use the directory. A session that an earlier process of the same name left
     /// behind is ended.
     pub name: String,

@@ -4,12 +4,15 @@ use ceph::{Options, Volumes};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use storage::NodeBudget;
+use vfs::backend::KEEP_SET_ID;
 use vfs::sync::Mutex;
-use vfs::{Backend, Capacity, Provisioner, Root, VolumeId};
+use vfs::{Backend, Blocking, Capacity, Name, NewInode, Provisioner, Root, SyncScope, VolumeId};
+use vfs_testing::UncheckedNode;
 use vfs_testing::conformance::capacity::{self, Charging, End};
 use vfs_testing::conformance::{self, Lack};
 
 const ROOT: Root = Root { mode: 0o755, uid: 0, gid: 0 };
+const NEW: NewInode = NewInode { mode: 0o644, uid: 0, gid: 0, times: None, size: 0 };
 const CAPACITY: Capacity = Capacity { bytes: 1 << 40, files: 1 << 20 };
 const LACKS: &[(Lack, &str)] = &[
     (Lack::Clones, "CephFS shares no data between files"),
@@ -26,16 +29,24 @@ fn directory() -> String {
     format!("/tests-{process}-{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
+fn name(text: &str) -> Name<'_> {
+    Name::new(text.as_bytes()).expect("a valid name")
+}
+
 fn open(directory: &str, name: &str) -> Arc<Volumes> {
+    Volumes::open(&options(directory, name), NodeBudget::new(10_000)).expect("the cluster answers")
+}
+
+fn options(directory: &str, name: &str) -> Options {
     let conf = std::env::var_os("CEPH_CONF").expect("CEPH_CONF names the configuration of a cluster");
-    let options = Options {
+    Options {
         conf: conf.into(),
         user: "admin".into(),
         file_system: None,
         directory: directory.into(),
+        is_exclusive: false,
         name: name.into(),
-    };
-    Volumes::open(&options, NodeBudget::new(10_000)).expect("the cluster answers")
+    }
 }
 
 #[test]
@@ -53,6 +64,45 @@ fn backend_suite() {
         let fixture = fixture.reopened_by(Box::new(reopen));
         LACKS.iter().fold(fixture, |fixture, &(lack, reason)| fixture.without(lack, reason))
     });
+}
+
+#[test]
+#[ignore = "needs a Ceph cluster: cargo xtask ceph"]
+fn directory_has_one_service() {
+    let directory = directory();
+    let alone = |name| Options { is_exclusive: true, ..options(&directory, name) };
+    let first = Volumes::open(&alone("one"), NodeBudget::new(100)).expect("the cluster answers");
+    let second = Volumes::open(&alone("two"), NodeBudget::new(100)).map(drop);
+    let error = second.expect_err("the first one is there").to_string();
+    assert!(error.contains("another service uses") && error.contains(&directory), "{error}");
+    // A process of the same name ends the session of the one before, even of one that has crashed.
+    std::mem::forget(first);
+    assert!(Volumes::open(&alone("one"), NodeBudget::new(100)).is_ok());
+    assert!(Volumes::open(&alone("two"), NodeBudget::new(100)).is_ok(), "an orderly end releases it");
+}
+
+/// The change number of a file rises with every write, whichever of two services makes it.
+#[test]
+#[ignore = "needs a Ceph cluster: cargo xtask ceph"]
+fn change_numbers_rise_over_two_services() {
+    let rounds = if std::env::var_os("PLIMSOLL_TESTS_LONG").is_some() { 10_000 } else { 300 };
+    let directory = directory();
+    let services = ["one", "two"].map(|name| open(&directory, name));
+    services[0].make(VolumeId(1), &ROOT, CAPACITY).expect("a volume");
+    let volumes = services.each_ref().map(|service| service.open(VolumeId(1)).expect("the volume"));
+    let made = volumes[0].root().create_unchecked(name("file"), &NEW).expect("a file");
+    made.found.node.sync(SyncScope::All).expect("a flush");
+    let files = volumes.each_ref().map(|volume| volume.root().lookup(name("file"), Blocking::Allowed));
+    let files = files.map(|found| found.expect("the file").node);
+    let mut last = 0;
+    for round in 0..rounds {
+        for file in &files {
+            let after = file.write(round % 100, b"x", KEEP_SET_ID).expect("a write").after;
+            assert!(after.change > last, "{} after {last} in round {round}", after.change);
+            assert_eq!(file.attrs(Blocking::Allowed).map(|attrs| attrs.change), Ok(after.change));
+            last = after.change;
+        }
+    }
 }
 
 #[test]

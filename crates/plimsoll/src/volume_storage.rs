@@ -46,7 +46,7 @@ impl VolumeStorage {
         let CephConfig { conf, user, file_system, directory, gateway } = config.clone();
         let host = || rustix::system::uname().nodename().to_string_lossy().into_owned();
         let name = gateway.unwrap_or_else(host);
-        let options = ceph::Options { conf, user, file_system, directory, name };
+        let options = ceph::Options { conf, user, file_system, directory, is_exclusive: true, name };
         let volumes = ceph::Volumes::open(&options, NodeBudget::new(CEPH_NODES_MAX));
         Ok(Self::Ceph(volumes.context("cannot use CephFS")?))
     }

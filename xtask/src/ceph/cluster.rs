@@ -166,8 +166,14 @@ fn configuration(dir: &Path, fsid: &str) -> String {
     section("mon", &[("mon data", format!("{dir}/mon"))]);
     let (data, keyring) = (format!("{dir}/mgr"), format!("{dir}/mgr/keyring"));
     section("mgr", &[("mgr data", data), ("keyring", keyring), ("mgr initial modules", String::new())]);
-    let cache = ("mds cache memory limit", "268435456".to_owned());
-    section("mds", &[("mds data", format!("{dir}/mds")), ("keyring", format!("{dir}/mds/keyring")), cache]);
+    let place = [("mds data", format!("{dir}/mds")), ("keyring", format!("{dir}/mds/keyring"))];
+    // Directories are split at a few hundred entries, so that the suites list some that are split meanwhile.
+    let limits = plain(&[
+        ("mds cache memory limit", "268435456"),
+        ("mds bal split size", "500"),
+        ("mds bal merge size", "50"),
+    ]);
+    section("mds", &[&place[..], &limits].concat());
     let store = plain(&[
         ("osd objectstore", "bluestore"),
         ("bluestore block create", "true"),

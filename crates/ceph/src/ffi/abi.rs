@@ -27,6 +27,7 @@ fn c_type(rust: &str) -> String {
         "VersionedInode" => "vinodeno_t",
         "Statx" => "struct ceph_statx",
         "dirent" => "struct dirent",
+        "flock" => "struct flock",
         "libc::statvfs" => "struct statvfs",
         "c_char" => "char",
         "c_void" => "void",

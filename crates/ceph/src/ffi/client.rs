@@ -551,6 +551,17 @@ impl Handle {
         done(unsafe { fallocate(self.client.raw(), self.raw(), mode, at, len) }).map(drop)
     }
 
+    /// Locks the whole file for this client, as long as its session lasts. [`Errno::AGAIN`] if another client has it.
+    pub(crate) fn lock(&self) -> Result<(), Errno> {
+        let mut range = MaybeUninit::<libc::flock>::zeroed();
+        // SAFETY: zeros are valid for it.
+        let range = unsafe { range.assume_init_mut() };
+        range.l_type = libc::c_short::try_from(libc::F_WRLCK).map_err(|_| Errno::INVAL)?;
+        let set = self.client.functions.ll_setlk;
+        // SAFETY: the range outlives the call.
+        done(unsafe { set(self.client.raw(), self.raw(), range, 1, 0) }).map(drop)
+    }
+
     pub(crate) fn sync(&self, data_only: bool) -> Result<(), Errno> {
         let sync = self.client.functions.ll_fsync;
         // SAFETY: no pointer besides those of this value.

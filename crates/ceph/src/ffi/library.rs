@@ -1,7 +1,7 @@
 //! The functions of libcephfs, found at run time: the binary also runs where Ceph is not installed.
 
 use super::types::{Directory, Fh, Inode, MountInfo, Statx, UserPerm, VersionedInode};
-use libc::{c_char, c_int, c_uint, dirent, gid_t, mode_t, uid_t};
+use libc::{c_char, c_int, c_uint, dirent, flock, gid_t, mode_t, uid_t};
 use libloading::Library;
 use std::ffi::c_void;
 use std::sync::OnceLock;
@@ -84,6 +84,7 @@ functions! {
     ll_fsync(Mount, *mut Fh, c_int) -> c_int;
     ll_sync_inode(Mount, *mut Inode, c_int) -> c_int;
     ll_fallocate(Mount, *mut Fh, c_int, i64, i64) -> c_int;
+    ll_setlk(Mount, *mut Fh, *mut flock, u64, c_int) -> c_int;
     ll_create(
         Mount, *mut Inode, *const c_char, mode_t, c_int, *mut *mut Inode, *mut *mut Fh, *mut Statx, c_uint, c_uint, Perms,
     ) -> c_int;

@@ -6,6 +6,7 @@
 //! volumes/ID/new      objects that are being made
 //! trash/ID            a removed volume, until its files are deleted
 //! gateways/NAME       a directory that one process changes
+//! lock                locked by the process that uses all of this
 //! ```
 //!
 //! Every operation may be interrupted and can be repeated. A volume exists if its root exists.
@@ -15,7 +16,7 @@ mod trash;
 
 use crate::cluster::{Cluster, OpenError, Options};
 use crate::error::refused;
-use crate::ffi::{Client, Inode, Object, SetMask, Statx, Wanted};
+use crate::ffi::{Client, Handle, Inode, Object, SetMask, Statx, Wanted};
 use crate::node::tree::Tree;
 use crate::space::{InUse, Space, read_record, write_record};
 use crate::store::{Store, file_system_stat};
@@ -52,6 +53,8 @@ pub struct Volumes {
     ticks: AtomicU32,
     counter: Recounter,
     trash: Trash,
+    /// Locked as long as this exists, if no other process may use the directory.
+    _lock: Option<Handle>,
 }
 
 /// The open parts of a volume. Locked by every operation on it.
@@ -78,6 +81,7 @@ impl Volumes {
             move |errno: Errno| OpenError::new(format!("{what}: {}", io::Error::from(errno)))
         };
         let base = make_path(&cluster.client, &options.directory).map_err(failed("cannot make"))?;
+        let lock = options.is_exclusive.then(|| lock(&base, &options.directory)).transpose()?;
         let dirs = [c"volumes", c"trash"].map(|name| make_private(&base, name));
         let gateways = make_private(&base, c"gateways").map_err(failed("cannot make a directory in"))?;
         let own = CString::new(&*options.name)
@@ -94,6 +98,7 @@ impl Volumes {
             ticks: AtomicU32::new(0),
             counter: Recounter::default(),
             trash,
+            _lock: lock,
         }))
     }
 
@@ -316,6 +321,22 @@ impl Provisioner for Volumes {
     fn room(&self) -> FsResult<FsStat> {
         file_system_stat(&self.volumes)
     }
+}
+
+/// Locks the directory against other processes.
+fn lock(base: &Inode, directory: &str) -> Result<Handle, OpenError> {
+    let open = || match base.create(c"lock", 0o600, (0, 0)) {
+        Err(Errno::EXIST) => base.lookup(c"lock")?.0.open(true),
+        created => Ok(created?.1),
+    };
+    let locked = open().and_then(|file| file.lock().map(|()| file));
+    locked.map_err(|errno| match errno {
+        Errno::AGAIN | Errno::ACCESS => OpenError::new(format!(
+            "another service uses {directory} of CephFS; if it has crashed, wait up to five minutes, or start one with its name \
+             (ceph.gateway)"
+        )),
+        errno => OpenError::new(format!("cannot lock {directory} of CephFS: {}", io::Error::from(errno))),
+    })
 }
 
 /// Sets the engine's own quota.
