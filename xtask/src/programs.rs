@@ -104,7 +104,7 @@ const SKIPPED_LOG: &str = "PLIMSOLL_TESTS_SKIPPED";
 const REQUIRE_ALL: &str = "PLIMSOLL_TESTS_REQUIRE_ALL";
 const BRIEF: &str = "PLIMSOLL_TESTS_BRIEF";
 /// Tests of random changes, of kills and of power cuts take many more steps.
-const LONG: &str = "PLIMSOLL_TESTS_LONG";
+pub(crate) const LONG: &str = "PLIMSOLL_TESTS_LONG";
 /// A program that runs longer hangs.
 const PROGRAM_MAX: Duration = Duration::from_secs(20 * 60);
 const LONG_PROGRAM_MAX: Duration = Duration::from_secs(60 * 60);

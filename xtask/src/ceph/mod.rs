@@ -13,6 +13,7 @@ use crate::ledger::Share;
 use crate::namespace;
 use crate::packages;
 use crate::process;
+use crate::programs::LONG;
 use cluster::Cluster;
 
 /// Marks a process that is already in a namespace.
@@ -52,7 +53,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     eprintln!("ceph: {}", cluster.ceph(&["version"])?.trim());
     let has = |part| args.only.is_empty() || args.only.contains(&part);
     if has(Part::Suites) {
-        run_suites(&cluster)?;
+        run_suites(&cluster, args.brief)?;
     }
     if has(Part::Kill) {
         let rounds = if args.brief { 2 } else { 10 };
@@ -62,13 +63,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 /// Runs the tests of the crate `ceph` that need a cluster.
-fn run_suites(cluster: &Cluster) -> anyhow::Result<()> {
+fn run_suites(cluster: &Cluster, is_brief: bool) -> anyhow::Result<()> {
     let programs = cargo::test_programs()?;
-    let suites = programs.iter().find(|program| program.name() == "ceph::conformance");
-    let suites = suites.context("no test program ceph::conformance")?;
-    let mut command = Command::new(&suites.executable);
-    command.args(["--ignored", "--test-threads=1"]).env("CEPH_CONF", cluster.conf());
-    let status = command.current_dir(&suites.directory).status()?;
-    ensure!(status.success(), "the suites of backends and provisioners failed on CephFS");
+    let own: Vec<_> = programs.iter().filter(|program| program.package == "ceph").collect();
+    ensure!(own.len() > 1, "the crate ceph has no test programs");
+    for program in own {
+        let mut command = Command::new(&program.executable);
+        command.args(["--ignored", "--test-threads=1"]).env("CEPH_CONF", cluster.conf());
+        if !is_brief {
+            command.env(LONG, "1");
+        }
+        let status = command.current_dir(&program.directory).status()?;
+        ensure!(status.success(), "{} failed on CephFS", program.name());
+    }
     Ok(())
 }

@@ -16,6 +16,8 @@ const LONG_UNDO: &str = "long tests of undo stores";
 const LONG: &str = "long tests of snapshots";
 /// A lane without a short form: its suite is compiled first.
 const PJDFSTEST: &str = "pjdfstest";
+/// Volumes on a CephFS, in a network namespace.
+const CEPH: &str = "volumes on CephFS";
 const IMAGE: &str = "guest image";
 const IMAGE_13: &str = "guest image 13";
 
@@ -50,6 +52,7 @@ pub(super) fn ci() -> anyhow::Result<Vec<Step>> {
         with_binary("power cut on XFS", "guest power-cut --smb --fs xfs --rounds 1", 15)?
             .after(&[IMAGE])
             .never_again(),
+        with_binary(CEPH, "ceph --brief", 15)?.never_again(),
         with_binary("package", "guest package", 10)?.after(&[IMAGE]),
         command("schemathesis", "conformance/schemathesis/run 15", 15).after(&[PROGRAMS]).never_again(),
         command("vaults in buckets", "conformance/s3/run", 10).after(&[PROGRAMS]).never_again(),
@@ -80,6 +83,7 @@ pub(super) fn full() -> anyhow::Result<Vec<Step>> {
             .after(&[IMAGE])
             .never_again(),
         with_binary("crash", "crash --smb --rounds 20", 20)?.never_again(),
+        with_binary(CEPH, "ceph", 40)?.never_again(),
         with_binary(PJDFSTEST, "guest pjdfstest", 30)?.after(&[IMAGE]).never_again(),
         with_binary("tune in a guest", "guest suite --only tune", 20)?.after(&[IMAGE]),
         command("schemathesis", "conformance/schemathesis/run 60", 20).after(&[PROGRAMS]).never_again(),
@@ -156,7 +160,7 @@ mod tests {
 
     #[test]
     fn crashes_power_cuts_and_conformance_are_never_retried() {
-        let words = ["crash", "power-cut", "smbtorture", "pjdfstest", "schemathesis", "s3/run"];
+        let words = ["crash", "power-cut", "smbtorture", "pjdfstest", "schemathesis", "s3/run", "ceph"];
         for step in tiers().iter().flatten() {
             let excepted = step.argv.iter().any(|arg| words.iter().any(|word| arg.contains(word)));
             if excepted {
