@@ -1,5 +1,6 @@
 //! The count of an open volume, and its record in the file system.
 
+use crate::cluster::Place;
 use crate::error::refused;
 use crate::ffi::Inode;
 use rustix::io::Errno;
@@ -7,8 +8,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Instant;
 use storage::{Ledger, USAGE_RECORD_BYTES, UsageRecord, UsageStore};
-use vfs::FsResult;
 use vfs::sync::{Condvar, Mutex};
+use vfs::{FsError, FsResult, Wait};
 
 /// The attribute of a volume's directory with its capacity and usage.
 const USAGE: &std::ffi::CStr = c"trusted.plimsoll.usage";
@@ -30,20 +31,32 @@ pub(crate) fn write_record(dir: &Inode, record: &UsageRecord) -> FsResult<()> {
 
 struct RecordStore {
     /// The directory of the volume.
-    dir: Inode,
+    dir: Place,
+    /// The connection at the opening.
+    generation: u64,
+}
+
+impl RecordStore {
+    fn dir(&self) -> FsResult<Arc<Inode>> {
+        self.dir.inode().map_err(refused)
+    }
 }
 
 impl UsageStore for RecordStore {
     fn write(&self, record: &UsageRecord) -> FsResult<()> {
-        write_record(&self.dir, record)
+        write_record(&*self.dir()?, record)
     }
 
     fn write_lazily(&self, record: &UsageRecord) -> FsResult<()> {
-        self.dir.set_xattr(USAGE, &record.encode(), 0).map_err(refused)
+        self.dir()?.set_xattr(USAGE, &record.encode(), 0).map_err(refused)
     }
 
     fn sync_files(&self) -> FsResult<()> {
-        self.dir.client().sync().map_err(refused)
+        // A change whose answer was lost with a session may have been made or not.
+        if self.dir.cluster().generation() != self.generation {
+            return Err(FsError::Wait(Wait::Recall));
+        }
+        self.dir.cluster().client().sync().map_err(refused)
     }
 }
 
@@ -82,7 +95,7 @@ pub(crate) struct Space {
 
 impl Space {
     /// Goes on from the record in `dir`.
-    pub(crate) fn open(dir: Inode, in_use: &Arc<InUse>) -> FsResult<Self> {
+    pub(crate) fn open(dir: Place, in_use: &Arc<InUse>) -> FsResult<Self> {
         let in_use = in_use.begin();
         // Without a record the capacity is unknown: no growth until it is set.
         let unknown = UsageRecord {
@@ -91,8 +104,9 @@ impl Space {
             usage: vfs::Usage::default(),
             held: 0,
         };
-        let record = read_record(&dir)?.unwrap_or(unknown);
-        Ok(Self { ledger: Ledger::new(&record, Box::new(RecordStore { dir })), _in_use: in_use })
+        let record = read_record(&*dir.inode().map_err(refused)?)?.unwrap_or(unknown);
+        let generation = dir.cluster().generation();
+        Ok(Self { ledger: Ledger::new(&record, Box::new(RecordStore { dir, generation })), _in_use: in_use })
     }
 }
 

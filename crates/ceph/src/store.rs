@@ -43,7 +43,7 @@ impl Backend for Store {
 
     fn stat(&self) -> FsResult<FsStat> {
         let below = file_system_stat(&*self.root.inode()?)?;
-        let Some(ledger) = self.tree.ledger() else { return Ok(below) };
+        let ledger = self.tree.ledger();
         let own = ledger.capacity().stat(ledger.usage());
         let available = own.bytes_available.saturating_sub(ledger.unused_reserve());
         Ok(FsStat { bytes_available: available.min(below.bytes_available), ..own })
@@ -68,11 +68,12 @@ impl Backend for Store {
     }
 
     fn sync(&self) -> FsResult<()> {
-        self.tree.client().sync().map_err(refused)
+        self.tree.cluster.client().sync().map_err(refused)
     }
 
     fn flush_failures(&self) -> u64 {
-        self.tree.flush_failures.load(Ordering::SeqCst)
+        // A new connection has lost what was not flushed.
+        self.tree.flush_failures.load(Ordering::SeqCst) + self.tree.cluster.generation()
     }
 
     fn knows_memory(&self) -> bool {

@@ -1,7 +1,9 @@
 //! `cargo xtask ceph`: volumes on a CephFS that it starts, in a network namespace of its own.
 
 mod cluster;
+mod evict;
 mod kill;
+mod service;
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -38,6 +40,8 @@ enum Part {
     Suites,
     /// A service that is killed under load.
     Kill,
+    /// A service whose session the cluster ends.
+    Evict,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
@@ -55,9 +59,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if has(Part::Suites) {
         run_suites(&cluster, args.brief)?;
     }
+    let binary = process::binary(args.binary.as_deref());
     if has(Part::Kill) {
-        let rounds = if args.brief { 2 } else { 10 };
-        kill::run(&process::binary(args.binary.as_deref()), &cluster, &work, rounds)?;
+        kill::run(&binary, &cluster, &work, if args.brief { 2 } else { 50 })?;
+    }
+    if has(Part::Evict) {
+        evict::run(&binary, &cluster, &work, if args.brief { 2 } else { 10 })?;
     }
     Ok(())
 }

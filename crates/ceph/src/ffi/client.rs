@@ -12,6 +12,7 @@ use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
 use std::ptr::{NonNull, null, null_mut};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The options of a mount.
 pub(crate) struct Settings<'s> {
@@ -22,8 +23,10 @@ pub(crate) struct Settings<'s> {
     /// The file system; `None` for the default one.
     pub(crate) file_system: Option<&'s CStr>,
     pub(crate) options: &'s [(CString, CString)],
-    /// The name of the session. A session of the same name that still lives, such as that of a crashed process, is ended.
+    /// The name of the session.
     pub(crate) uuid: &'s CStr,
+    /// Whether a session of the same name that still lives, such as that of a crashed process, is ended.
+    pub(crate) resets: bool,
 }
 
 /// A connection to one CephFS.
@@ -33,6 +36,8 @@ pub(crate) struct Client {
     /// The superuser.
     root: Permissions,
     calls: Calls,
+    /// The cluster has ended the session: every later call fails.
+    has_ended: AtomicBool,
 }
 
 // SAFETY: every function of the library that receives the mount locks what it uses.
@@ -94,7 +99,8 @@ impl Client {
         done(made).map_err(MountError::new("cannot make a client"))?;
         let mount =
             NonNull::new(mount).ok_or_else(|| MountError::new("cannot make a client")(Errno::NOMEM))?;
-        let client = Arc::new(Self { functions, mount, root, calls: Calls::new() });
+        let client =
+            Arc::new(Self { functions, mount, root, calls: Calls::new(), has_ended: AtomicBool::new(false) });
         client.configure(settings)?;
         client.start(settings)?;
         Ok(client)
@@ -122,18 +128,21 @@ impl Client {
             let selected = unsafe { (functions.select_filesystem)(mount, name.as_ptr()) };
             done(selected).map_err(MountError::new("cannot select the file system"))?;
         }
-        // SAFETY: the mount is initialized, and not mounted.
-        let reset = unsafe { (functions.start_reclaim)(mount, settings.uuid.as_ptr(), RECLAIM_RESET) };
-        match done(reset) {
-            // No session has the name.
-            Ok(_) | Err(Errno::NOENT) => {}
-            Err(errno) => return Err(MountError::new("cannot end the session of an earlier process")(errno)),
+        if settings.resets {
+            // SAFETY: the mount is initialized, and not mounted; the name is a string.
+            let reset = unsafe { (functions.start_reclaim)(mount, settings.uuid.as_ptr(), RECLAIM_RESET) };
+            match done(reset) {
+                // No session has the name.
+                Ok(_) | Err(Errno::NOENT) => {}
+                Err(errno) => {
+                    return Err(MountError::new("cannot end the session of an earlier process")(errno));
+                }
+            }
+            // SAFETY: as above.
+            unsafe { (functions.finish_reclaim)(mount) };
         }
-        // SAFETY: as above; the name is a string.
-        unsafe {
-            (functions.finish_reclaim)(mount);
-            (functions.set_uuid)(mount, settings.uuid.as_ptr());
-        }
+        // SAFETY: as above.
+        unsafe { (functions.set_uuid)(mount, settings.uuid.as_ptr()) };
         // SAFETY: a null path is the root.
         done(unsafe { (functions.mount)(mount, null()) }).map_err(MountError::new("cannot mount"))?;
         Ok(())
@@ -142,7 +151,7 @@ impl Client {
     pub(crate) fn root(self: &Arc<Self>) -> Result<Inode, Errno> {
         let mut found = null_mut();
         // SAFETY: the result is written once.
-        done(unsafe { (self.functions.ll_lookup_root)(self.mount.as_ptr(), &raw mut found) })?;
+        self.done(unsafe { (self.functions.ll_lookup_root)(self.mount.as_ptr(), &raw mut found) })?;
         self.inode(found)
     }
 
@@ -151,14 +160,16 @@ impl Client {
         let mut found = null_mut();
         let wanted = VersionedInode { number, snapshot };
         // SAFETY: the result is written once.
-        done(unsafe { (self.functions.ll_lookup_vino)(self.mount.as_ptr(), wanted, &raw mut found) })?;
+        self.done(unsafe { (self.functions.ll_lookup_vino)(self.mount.as_ptr(), wanted, &raw mut found) })?;
         self.inode(found)
     }
 
     /// Makes all changes of this client durable.
-    pub(crate) fn sync(&self) -> Result<(), Errno> {
+    pub(crate) fn sync(self: &Arc<Self>) -> Result<(), Errno> {
         // SAFETY: no other argument.
-        done(unsafe { (self.functions.sync_fs)(self.mount.as_ptr()) }).map(drop)
+        self.done(unsafe { (self.functions.sync_fs)(self.mount.as_ptr()) })?;
+        // After the end of a session it succeeds, though unwritten data is lost.
+        self.root()?.attrs().map(drop)
     }
 
     /// Takes over the reference that the library has counted for the caller.
@@ -169,6 +180,20 @@ impl Client {
 
     fn raw(&self) -> *mut MountInfo {
         self.mount.as_ptr()
+    }
+
+    /// Whether a call has shown that the session is over.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Relaxed)
+    }
+
+    /// The result of a call on a mount.
+    fn done(&self, result: c_int) -> Result<usize, Errno> {
+        let result = done(result);
+        if matches!(result, Err(Errno::SHUTDOWN | Errno::NOTCONN)) {
+            self.has_ended.store(true, Ordering::Relaxed);
+        }
+        result
     }
 
     /// The time since the first call began that is still under way and may wait for a metadata server.
@@ -240,16 +265,12 @@ impl Inode {
         self.client.root.as_ptr()
     }
 
-    pub(crate) fn client(&self) -> &Arc<Client> {
-        &self.client
-    }
-
     pub(crate) fn attrs(&self) -> Result<Statx, Errno> {
         let mut stat = Statx::default();
         let get = self.functions().ll_getattr;
         // SAFETY: the structure is written whole.
         let get = || unsafe { get(self.mount(), self.raw(), &raw mut stat, ALL_STATS, 0, self.root()) };
-        done(self.client.calls.timed(get))?;
+        self.client.done(self.client.calls.timed(get))?;
         Ok(stat)
     }
 
@@ -257,12 +278,13 @@ impl Inode {
         let mut stat = *stat;
         let set = self.functions().ll_setattr;
         // SAFETY: the structure is read, and outlives the call.
-        done(
-            self.client
-                .calls
-                .timed(|| unsafe { set(self.mount(), self.raw(), &raw mut stat, mask.0, self.root()) }),
-        )
-        .map(drop)
+        self.client
+            .done(
+                self.client
+                    .calls
+                    .timed(|| unsafe { set(self.mount(), self.raw(), &raw mut stat, mask.0, self.root()) }),
+            )
+            .map(drop)
     }
 
     pub(crate) fn lookup(&self, name: &CStr) -> Result<(Self, Statx), Errno> {
@@ -273,7 +295,7 @@ impl Inode {
         let lookup = || unsafe {
             lookup(mount, raw, name.as_ptr(), &raw mut found, &raw mut stat, ALL_STATS, 0, root)
         };
-        done(self.client.calls.timed(lookup))?;
+        self.client.done(self.client.calls.timed(lookup))?;
         Ok((self.client.inode(found)?, stat))
     }
 
@@ -303,7 +325,7 @@ impl Inode {
                 permissions.as_ptr(),
             )
         };
-        done(self.client.calls.timed(create))?;
+        self.client.done(self.client.calls.timed(create))?;
         let handle = Handle::new(&self.client, handle)?;
         Ok((Created { inode: self.client.inode(inode)?, stat }, handle))
     }
@@ -342,7 +364,7 @@ impl Inode {
                 ),
             }
         };
-        done(self.client.calls.timed(make))?;
+        self.client.done(self.client.calls.timed(make))?;
         Ok(Created { inode: self.client.inode(inode)?, stat })
     }
 
@@ -352,7 +374,7 @@ impl Inode {
         // SAFETY: the buffer has the length that is passed.
         let result =
             unsafe { read(self.mount(), self.raw(), target.as_mut_ptr().cast(), target.len(), self.root()) };
-        target.truncate(done(result)?);
+        target.truncate(self.client.done(result)?);
         Ok(target)
     }
 
@@ -360,34 +382,37 @@ impl Inode {
     pub(crate) fn link(&self, dir: &Self, name: &CStr) -> Result<(), Errno> {
         let link = self.functions().ll_link;
         // SAFETY: the name is a string.
-        done(
-            self.client
-                .calls
-                .timed(|| unsafe { link(self.mount(), self.raw(), dir.raw(), name.as_ptr(), self.root()) }),
-        )
-        .map(drop)
+        self.client
+            .done(
+                self.client.calls.timed(|| unsafe {
+                    link(self.mount(), self.raw(), dir.raw(), name.as_ptr(), self.root())
+                }),
+            )
+            .map(drop)
     }
 
     pub(crate) fn unlink(&self, name: &CStr) -> Result<(), Errno> {
         let unlink = self.functions().ll_unlink;
         // SAFETY: the name is a string.
-        done(
-            self.client
-                .calls
-                .timed(|| unsafe { unlink(self.mount(), self.raw(), name.as_ptr(), self.root()) }),
-        )
-        .map(drop)
+        self.client
+            .done(
+                self.client
+                    .calls
+                    .timed(|| unsafe { unlink(self.mount(), self.raw(), name.as_ptr(), self.root()) }),
+            )
+            .map(drop)
     }
 
     pub(crate) fn remove_dir(&self, name: &CStr) -> Result<(), Errno> {
         let remove = self.functions().ll_rmdir;
         // SAFETY: the name is a string.
-        done(
-            self.client
-                .calls
-                .timed(|| unsafe { remove(self.mount(), self.raw(), name.as_ptr(), self.root()) }),
-        )
-        .map(drop)
+        self.client
+            .done(
+                self.client
+                    .calls
+                    .timed(|| unsafe { remove(self.mount(), self.raw(), name.as_ptr(), self.root()) }),
+            )
+            .map(drop)
     }
 
     pub(crate) fn rename(&self, from: &CStr, to_dir: &Self, to: &CStr) -> Result<(), Errno> {
@@ -395,7 +420,7 @@ impl Inode {
         let (mount, root) = (self.mount(), self.root());
         // SAFETY: both names are strings.
         let rename = || unsafe { rename(mount, self.raw(), from.as_ptr(), to_dir.raw(), to.as_ptr(), root) };
-        done(self.client.calls.timed(rename)).map(drop)
+        self.client.done(self.client.calls.timed(rename)).map(drop)
     }
 
     /// Opens a regular file.
@@ -404,7 +429,7 @@ impl Inode {
         let flags = if writes { libc::O_RDWR } else { libc::O_RDONLY };
         let open = self.functions().ll_open;
         // SAFETY: the result is written on success.
-        done(unsafe { open(self.mount(), self.raw(), flags, &raw mut handle, self.root()) })?;
+        self.client.done(unsafe { open(self.mount(), self.raw(), flags, &raw mut handle, self.root()) })?;
         Handle::new(&self.client, handle)
     }
 
@@ -412,14 +437,16 @@ impl Inode {
     pub(crate) fn sync(&self, data_only: bool) -> Result<(), Errno> {
         let sync = self.functions().ll_sync_inode;
         // SAFETY: no pointer besides those of this value.
-        done(unsafe { sync(self.mount(), self.raw(), data_only.into()) }).map(drop)
+        self.client.done(unsafe { sync(self.mount(), self.raw(), data_only.into()) })?;
+        // After the end of a session it succeeds, though unwritten data is lost.
+        self.attrs().map(drop)
     }
 
     pub(crate) fn open_dir(&self) -> Result<Dir, Errno> {
         let mut dir = null_mut();
         let open = self.functions().ll_opendir;
         // SAFETY: the result is written on success.
-        done(unsafe { open(self.mount(), self.raw(), &raw mut dir, self.root()) })?;
+        self.client.done(unsafe { open(self.mount(), self.raw(), &raw mut dir, self.root()) })?;
         let pointer = NonNull::new(dir).ok_or(Errno::NOMEM)?;
         Ok(Dir { client: Arc::clone(&self.client), pointer })
     }
@@ -429,7 +456,7 @@ impl Inode {
         let get = self.functions().ll_getxattr;
         let (into, len) = (value.as_mut_ptr().cast(), value.len());
         // SAFETY: the buffer has the length that is passed.
-        done(unsafe { get(self.mount(), self.raw(), name.as_ptr(), into, len, self.root()) })
+        self.client.done(unsafe { get(self.mount(), self.raw(), name.as_ptr(), into, len, self.root()) })
     }
 
     /// Sets an extended attribute. `flags`: `XATTR_CREATE`, `XATTR_REPLACE` or 0.
@@ -437,7 +464,9 @@ impl Inode {
         let set = self.functions().ll_setxattr;
         let (from, len) = (value.as_ptr().cast(), value.len());
         // SAFETY: the value has the length that is passed.
-        done(unsafe { set(self.mount(), self.raw(), name.as_ptr(), from, len, flags, self.root()) }).map(drop)
+        self.client
+            .done(unsafe { set(self.mount(), self.raw(), name.as_ptr(), from, len, flags, self.root()) })
+            .map(drop)
     }
 
     /// Asks the metadata server for the state of a directory, even if the library believes that it knows it.
@@ -452,8 +481,10 @@ impl Inode {
         loop {
             let mut len = 0;
             let (into, room) = (names.as_mut_ptr().cast(), names.len());
+            let (mount, raw, root) = (self.mount(), self.raw(), self.root());
             // SAFETY: the buffer has the length that is passed, and the length is written on success.
-            match done(unsafe { list(self.mount(), self.raw(), into, room, &raw mut len, self.root()) }) {
+            let result = unsafe { list(mount, raw, into, room, &raw mut len, root) };
+            match self.client.done(result) {
                 Err(Errno::RANGE) if room < 1 << 20 => names.resize(room * 4, 0),
                 listed => {
                     listed?;
@@ -467,7 +498,7 @@ impl Inode {
     pub(crate) fn remove_xattr(&self, name: &CStr) -> Result<(), Errno> {
         let remove = self.functions().ll_removexattr;
         // SAFETY: the name is a string.
-        done(unsafe { remove(self.mount(), self.raw(), name.as_ptr(), self.root()) }).map(drop)
+        self.client.done(unsafe { remove(self.mount(), self.raw(), name.as_ptr(), self.root()) }).map(drop)
     }
 
     /// The space of the file system.
@@ -475,7 +506,7 @@ impl Inode {
         let mut stat = MaybeUninit::<libc::statvfs>::zeroed();
         let statfs = self.functions().ll_statfs;
         // SAFETY: the structure is written on success.
-        done(unsafe { statfs(self.mount(), self.raw(), stat.as_mut_ptr()) })?;
+        self.client.done(unsafe { statfs(self.mount(), self.raw(), stat.as_mut_ptr()) })?;
         // SAFETY: zeroed before, and zeros are valid for it.
         Ok(unsafe { stat.assume_init() })
     }
@@ -520,7 +551,9 @@ impl Handle {
             let spare = into.spare_capacity_mut()[..room].as_mut_ptr().cast::<c_char>();
             let read = self.client.functions.ll_read;
             // SAFETY: the spare capacity has room for what is asked for.
-            let read = done(unsafe { read(self.client.raw(), self.raw(), at, room as u64, spare) })
+            let read = self
+                .client
+                .done(unsafe { read(self.client.raw(), self.raw(), at, room as u64, spare) })
                 .inspect_err(|_| into.truncate(start))?;
             if read == 0 {
                 break;
@@ -538,7 +571,7 @@ impl Handle {
         let len = data.len().min(1 << 30) as u64;
         let write = self.client.functions.ll_write;
         // SAFETY: the data has at least this length.
-        done(unsafe { write(self.client.raw(), self.raw(), at, len, data.as_ptr().cast()) })
+        self.client.done(unsafe { write(self.client.raw(), self.raw(), at, len, data.as_ptr().cast()) })
     }
 
     /// Makes a range read as zeros.
@@ -548,7 +581,7 @@ impl Handle {
         let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
         let fallocate = self.client.functions.ll_fallocate;
         // SAFETY: no pointer besides those of this value.
-        done(unsafe { fallocate(self.client.raw(), self.raw(), mode, at, len) }).map(drop)
+        self.client.done(unsafe { fallocate(self.client.raw(), self.raw(), mode, at, len) }).map(drop)
     }
 
     /// Locks the whole file for this client, as long as its session lasts. [`Errno::AGAIN`] if another client has it.
@@ -559,13 +592,15 @@ impl Handle {
         range.l_type = libc::c_short::try_from(libc::F_WRLCK).map_err(|_| Errno::INVAL)?;
         let set = self.client.functions.ll_setlk;
         // SAFETY: the range outlives the call.
-        done(unsafe { set(self.client.raw(), self.raw(), range, 1, 0) }).map(drop)
+        self.client.done(unsafe { set(self.client.raw(), self.raw(), range, 1, 0) }).map(drop)
     }
 
     pub(crate) fn sync(&self, data_only: bool) -> Result<(), Errno> {
         let sync = self.client.functions.ll_fsync;
         // SAFETY: no pointer besides those of this value.
-        done(unsafe { sync(self.client.raw(), self.raw(), data_only.into()) }).map(drop)
+        self.client.done(unsafe { sync(self.client.raw(), self.raw(), data_only.into()) })?;
+        // As in `Inode::sync`.
+        self.client.root()?.attrs().map(drop)
     }
 }
 
@@ -621,7 +656,7 @@ impl Dir {
         let result = unsafe {
             (functions.readdirplus_r)(mount, dir, entry.as_mut_ptr(), &raw mut stat, want, flags, out)
         };
-        if done(result)? == 0 {
+        if self.client.done(result)? == 0 {
             return Ok(None);
         }
         // SAFETY: zeroed before, and zeros are valid for it.

@@ -6,7 +6,7 @@ use super::{ChangeGuard, Node, RELEASED};
 use crate::ffi::Inode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use storage::{Ledger, PendingChange};
+use storage::PendingChange;
 use vfs::backend::charge::{INODE_BYTES, NAME_BYTES, blocks, directory, symlink};
 use vfs::{Attrs, AuthorizeWrite, FileType, FsResult};
 
@@ -95,7 +95,8 @@ impl Tree {
         let (held, after) = (blocks(before.size.max(reserved)), blocks(to.max(reserved)));
         let charged = held.max(after);
         let mut resize = ResizeCharge { pending: None, charged, reserved_size: reserved };
-        if let Some(ledger) = self.ledger().filter(|_| held != after) {
+        if held != after {
+            let ledger = self.ledger();
             resize.pending = Some(ledger.begin()?);
             if after > held {
                 ledger.charge(after - held, 0)?;
@@ -116,15 +117,13 @@ impl Tree {
     }
 
     fn charge_entry(&self, bytes: u64, files: u64) -> FsResult<NewEntryCharge<'_>> {
-        let pending = self.ledger().map(Ledger::begin).transpose()?;
-        if let Some(ledger) = &pending {
-            ledger.charge(bytes, files)?;
-        }
-        Ok(NewEntryCharge { pending, bytes, files })
+        let pending = self.ledger().begin()?;
+        pending.charge(bytes, files)?;
+        Ok(NewEntryCharge { pending: Some(pending), bytes, files })
     }
 
     pub(super) fn begin_entry_change<'n>(&self, dir: &'n Node, before: u64) -> EntriesCharge<'n> {
-        EntriesCharge { dir: self.ledger().map(|_| dir), before }
+        EntriesCharge { dir: Some(dir), before }
     }
 }
 
@@ -135,9 +134,7 @@ impl Node {
     /// Never waits for a directory's lock, so removing a directory cannot deadlock with a rename.
     pub(super) fn on_unlinked(self: &Arc<Self>) {
         self.counter_offset.advance();
-        if let Some(ledger) = self.tree.ledger() {
-            ledger.refund(NAME_BYTES, 0);
-        }
+        self.tree.ledger().refund(NAME_BYTES, 0);
         let is_last = match self.kind {
             FileType::Directory => true,
             _ => {
@@ -162,21 +159,21 @@ impl Node {
         if !self.is_nameless.load(Ordering::SeqCst) || self.space_released.swap(true, Ordering::AcqRel) {
             return;
         }
-        let pending = self.tree.ledger().map(Ledger::begin_refund);
+        let pending = self.tree.ledger().begin_refund();
         let guard = match self.kind {
             FileType::Directory => self.try_lock_change(),
             _ => Some(self.lock_change()),
         };
         let now = self.inode().and_then(|inode| Ok((inode.attrs().map_err(crate::error::refused)?, inode)));
-        if let (Some(ledger), Ok((stat, inode))) = (&pending, &now) {
+        if let Ok((stat, inode)) = &now {
             let _locked = self.dir.as_ref().map(|dir| dir.xattrs.lock());
             let size = guard.as_ref().map_or(stat.size, |guard| guard.reservations.charged_size(stat.size));
             let content = match &self.dir {
                 Some(dir) => dir.charged.swap(RELEASED, Ordering::AcqRel),
                 None => content(self.kind, size),
             };
-            ledger.refund(INODE_BYTES + content + self.xattrs_charged(inode), 1);
-        } else if pending.is_some() {
+            pending.refund(INODE_BYTES + content + self.xattrs_charged(inode), 1);
+        } else {
             self.tree.mark_count_doubtful();
         }
         drop(guard);
@@ -197,11 +194,11 @@ impl Node {
 
     fn charge_entries(&self, before: u64, after: u64) {
         let (from, to) = (directory(before), directory(after));
-        let (Some(ledger), Some(dir)) = (self.tree.ledger(), &self.dir) else { return };
+        let Some(dir) = &self.dir else { return };
         let keep = |charged: u64| (charged != RELEASED).then_some(to);
         // A directory removed meanwhile was already refunded with this charge.
         if from != to && dir.charged.fetch_update(Ordering::AcqRel, Ordering::Acquire, keep).is_ok() {
-            ledger.adjust(from, to);
+            self.tree.ledger().adjust(from, to);
         }
     }
 
@@ -219,7 +216,7 @@ impl Node {
         // Not ended: the charge stays until the release.
         let _charged = self.tree.charge_resize(&guard, &before, before.size.max(end))?;
         // Pending until the release: its charge must not be saved as usage of the volume.
-        self.tree.ledger().map(Ledger::begin_refund).into_iter().for_each(std::mem::forget);
+        std::mem::forget(self.tree.ledger().begin_refund());
         guard.reservations.0.push(end);
         Ok(())
     }
@@ -229,7 +226,7 @@ impl Node {
         let mut guard = self.lock_change();
         let reserved = &mut guard.reservations;
         let Some(at) = reserved.0.iter().position(|&reserved| reserved == end) else { return };
-        let pending = self.tree.ledger().map(Ledger::resume);
+        let pending = self.tree.ledger().resume();
         // A file that has lost its name is refunded whole, under this lock, by the call that removed the name.
         let is_refunded = self.space_released.load(Ordering::Acquire);
         let size = self.stat_any().ok().filter(|_| !is_refunded).map(|now| now.stat.size);
@@ -237,8 +234,8 @@ impl Node {
         let before = size.map(|size| charged(reserved, size));
         reserved.0.swap_remove(at);
         let after = size.map(|size| charged(reserved, size));
-        if let (Some(ledger), Some(before), Some(after)) = (pending, before, after) {
-            ledger.refund(before - after, 0);
+        if let (Some(before), Some(after)) = (before, after) {
+            pending.refund(before - after, 0);
         }
     }
 }

@@ -133,7 +133,7 @@ impl Node {
             return Err(FsError::Exists);
         }
         let (staging, draft) = self.tree.staging_name()?;
-        let (created, handle) = act(staging, &draft, new_inode).map_err(refused)?;
+        let (created, handle) = act(&staging, &draft, new_inode).map_err(refused)?;
         let finished = adjust(&created.inode, new_inode).and_then(|()| staging.rename(&draft, dir, name));
         if let Err(errno) = finished {
             // Best effort: the next opening of the volume empties the directory.

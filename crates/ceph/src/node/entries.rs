@@ -8,7 +8,6 @@ use rustix::io::Errno;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use storage::Ledger;
 use vfs::{
     Attrs, AuthorizeLink, AuthorizeRemove, AuthorizeRename, Change, CreatedEntry, EntryRef, FileType,
     FsError, FsResult, Lookup, Name, NodeRef,
@@ -45,9 +44,9 @@ impl Node {
         Ok(Change { before, after })
     }
 
-    fn begin_removal(&self) -> FsResult<Option<storage::PendingChange<'_>>> {
-        let pending = self.tree.ledger().map(Ledger::begin).transpose()?;
-        self.tree.ledger().into_iter().for_each(Ledger::mark_best_effort);
+    fn begin_removal(&self) -> FsResult<storage::PendingChange<'_>> {
+        let pending = self.tree.ledger().begin()?;
+        pending.mark_best_effort();
         Ok(pending)
     }
 

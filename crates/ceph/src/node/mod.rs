@@ -12,8 +12,8 @@ pub(crate) mod xattr_sizes;
 pub(crate) mod xattrs;
 
 use crate::error::refused;
-use crate::ffi::{Handle, Inode, Statx};
-use crate::stat::{VersionedStat, file_type};
+use crate::ffi::{Handle, Inode, LIVE, Statx};
+use crate::stat::{VersionedStat, file_type, inode_of, key_of};
 use charging::SpaceReservations;
 pub(crate) use charging::content;
 use std::any::Any;
@@ -21,7 +21,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard};
 use storage::{CounterOffset, GroupFlush, Recency, TableNode};
-use tree::Tree;
+use tree::{Tree, stale_if_missing};
 use vfs::sync::Mutex;
 use vfs::{
     Attrs, AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr,
@@ -52,6 +52,8 @@ pub(crate) struct Node {
 /// The engine's objects of a node.
 #[derive(Default)]
 struct Opened {
+    /// The connection of the following.
+    generation: u64,
     /// `None` once the file was released.
     inode: Option<Arc<Inode>>,
     reader: Option<Arc<Handle>>,
@@ -100,13 +102,13 @@ impl Directory {
 
 impl Node {
     pub(crate) fn new(tree: Arc<Tree>, key: FileKey, inode: Inode, stat: &Statx) -> FsResult<Self> {
-        let kind = file_type(stat)?;
+        let (kind, generation) = (file_type(stat)?, tree.cluster.generation());
         Ok(Self {
             tree,
             kind,
             counter_offset: CounterOffset::new(&key, 0),
             key,
-            opened: Mutex::new(Opened { inode: Some(Arc::new(inode)), ..Opened::default() }),
+            opened: Mutex::new(Opened { generation, inode: Some(Arc::new(inode)), ..Opened::default() }),
             change_lock: Mutex::default(),
             flush: GroupFlush::default(),
             dir: (kind == FileType::Directory).then(|| Box::new(Directory::new(stat.size))),
@@ -119,11 +121,26 @@ impl Node {
 
     /// The inode; [`FsError::Stale`] once the file was released.
     pub(crate) fn inode(&self) -> FsResult<Arc<Inode>> {
-        self.opened.lock().inode.clone().ok_or(FsError::Stale)
+        self.opened()?.inode.clone().ok_or(FsError::Stale)
+    }
+
+    /// The engine's objects, of the present connection.
+    fn opened(&self) -> FsResult<MutexGuard<'_, Opened>> {
+        let mut opened = self.opened.lock();
+        if opened.generation != self.tree.cluster.generation() && opened.inode.is_some() {
+            let connection = self.tree.cluster.connection();
+            let inode = connection.client.inode_of(inode_of(&self.key)?, LIVE).map_err(stale_if_missing)?;
+            if key_of(&inode.attrs().map_err(stale_if_missing)?)? != self.key {
+                return Err(FsError::Stale);
+            }
+            let inode = Some(Arc::new(inode));
+            *opened = Opened { generation: connection.generation, inode, ..Opened::default() };
+        }
+        Ok(opened)
     }
 
     fn reader(&self) -> FsResult<Arc<Handle>> {
-        let mut opened = self.opened.lock();
+        let mut opened = self.opened()?;
         if let Some(handle) = opened.writer.as_ref().or(opened.reader.as_ref()) {
             return Ok(Arc::clone(handle));
         }
@@ -134,7 +151,7 @@ impl Node {
     }
 
     fn writer(&self) -> FsResult<Arc<Handle>> {
-        let mut opened = self.opened.lock();
+        let mut opened = self.opened()?;
         if let Some(handle) = &opened.writer {
             return Ok(Arc::clone(handle));
         }
@@ -248,7 +265,7 @@ impl Node {
         if !data_only {
             self.flush_children()?;
         }
-        let handle = self.opened.lock().writer.clone();
+        let handle = self.opened()?.writer.clone();
         let synced = match handle {
             Some(handle) => handle.sync(data_only),
             None => self.inode()?.sync(data_only),
@@ -265,7 +282,7 @@ impl Node {
             inode => inode?.sync(false).map_err(refused),
         };
         let result = match has_overflowed {
-            true => self.tree.client().sync().map_err(refused),
+            true => self.tree.cluster.client().sync().map_err(refused),
             false => children.iter().try_for_each(flush),
         };
         if result.is_err() {

@@ -65,7 +65,7 @@ impl Ranges for Node {
         let target: &dyn Any = &**target;
         target
             .downcast_ref::<Self>()
-            .is_some_and(|target| Arc::ptr_eq(target.tree.client(), self.tree.client()))
+            .is_some_and(|target| Arc::ptr_eq(&target.tree.cluster, &self.tree.cluster))
     }
 
     fn copy_to(

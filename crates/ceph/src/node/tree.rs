@@ -1,9 +1,9 @@
 //! The files of a volume: finds them by key and by name.
 
 use super::Node;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Place};
 use crate::error::refused;
-use crate::ffi::{Client, Inode, LIVE, Statx};
+use crate::ffi::{Inode, LIVE, Statx};
 use crate::space::Space;
 use crate::stat::{inode_of, key_of};
 use std::ffi::CString;
@@ -17,11 +17,10 @@ pub(crate) struct Tree {
     pub(crate) cluster: Arc<Cluster>,
     root_key: FileKey,
     pub(crate) table: Arc<Table<Node>>,
-    /// The directory of objects that are being made; `None` in a snapshot.
-    pub(crate) staging: Option<Inode>,
+    /// The directory of objects that are being made.
+    staging: Place,
     staged: AtomicU64,
-    /// `None` in a snapshot.
-    pub(crate) ledger: Option<Arc<Space>>,
+    space: Arc<Space>,
     /// Open files without a name.
     pub(crate) nameless: Mutex<Vec<Arc<Node>>>,
     pub(crate) flush_failures: AtomicU64,
@@ -31,21 +30,20 @@ pub(crate) struct Tree {
 
 impl Tree {
     pub(crate) fn new(
-        cluster: &Arc<Cluster>,
         root: &Inode,
-        staging: Option<Inode>,
-        ledger: Option<Arc<Space>>,
+        staging: Place,
+        space: Arc<Space>,
         budget: &Arc<NodeBudget>,
         file_bytes_max: u64,
     ) -> FsResult<Self> {
         let root_key = key_of(&root.attrs().map_err(refused)?)?;
         Ok(Self {
-            cluster: Arc::clone(cluster),
+            cluster: Arc::clone(staging.cluster()),
             root_key,
             table: Table::new(budget),
             staging,
             staged: AtomicU64::new(0),
-            ledger,
+            space,
             nameless: Mutex::default(),
             flush_failures: AtomicU64::new(0),
             file_bytes_max,
@@ -53,12 +51,8 @@ impl Tree {
         })
     }
 
-    pub(crate) fn client(&self) -> &Arc<Client> {
-        &self.cluster.client
-    }
-
-    pub(crate) fn ledger(&self) -> Option<&Ledger> {
-        self.ledger.as_deref().map(|space| &**space)
+    pub(crate) fn ledger(&self) -> &Ledger {
+        &self.space
     }
 
     pub(crate) fn is_root(&self, key: &FileKey) -> bool {
@@ -85,7 +79,7 @@ impl Tree {
         if self.is_removed.load(Ordering::SeqCst) {
             return Err(FsError::Stale);
         }
-        let inode = self.client().inode_of(number, LIVE).map_err(stale_if_missing)?;
+        let inode = self.cluster.client().inode_of(number, LIVE).map_err(stale_if_missing)?;
         let stat = inode.attrs().map_err(stale_if_missing)?;
         if key_of(&stat)? != *key || stat.links == 0 {
             return Err(FsError::Stale);
@@ -98,8 +92,8 @@ impl Tree {
     }
 
     /// A new name in the directory of objects that are being made.
-    pub(crate) fn staging_name(&self) -> FsResult<(&Inode, CString)> {
-        let staging = self.staging.as_ref().ok_or(FsError::ReadOnly)?;
+    pub(crate) fn staging_name(&self) -> FsResult<(Arc<Inode>, CString)> {
+        let staging = self.staging.inode().map_err(refused)?;
         let number = self.staged.fetch_add(1, Ordering::Relaxed);
         Ok((staging, CString::new(number.to_string()).map_err(|_| FsError::Invalid)?))
     }
@@ -123,13 +117,11 @@ impl Tree {
     }
 
     pub(crate) fn mark_count_doubtful(&self) {
-        if let Some(ledger) = self.ledger() {
-            ledger.mark_doubtful();
-        }
+        self.ledger().mark_doubtful();
     }
 }
 
-fn stale_if_missing(errno: rustix::io::Errno) -> FsError {
+pub(super) fn stale_if_missing(errno: rustix::io::Errno) -> FsError {
     match refused(errno) {
         FsError::NotFound | FsError::Invalid => FsError::Stale,
         error => error,

@@ -95,7 +95,6 @@ impl Node {
         name: &CString,
         value: Option<usize>,
     ) -> FsResult<XattrCharge<'l>> {
-        let Some(ledger) = self.tree.ledger() else { return Ok(XattrCharge::default()) };
         let (mut charged_now, mut then) = (charge::Xattrs::default(), charge::Xattrs::default());
         for (other, len) in lengths(inode).map_err(xattr_refused)? {
             charged_now.add(strip_class(&other).len(), len);
@@ -108,6 +107,7 @@ impl Node {
         if charged_now == then {
             return Ok(XattrCharge::default());
         }
+        let ledger = self.tree.ledger();
         let pending = ledger.begin()?;
         if then > charged_now {
             ledger.charge(then - charged_now, 0)?;

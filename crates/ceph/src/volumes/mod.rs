@@ -14,15 +14,14 @@
 mod recount;
 mod trash;
 
-use crate::cluster::{Cluster, OpenError, Options};
+use crate::cluster::{Cluster, OpenError, Options, Place, make_private};
 use crate::error::refused;
-use crate::ffi::{Client, Handle, Inode, Object, SetMask, Statx, Wanted};
+use crate::ffi::{Inode, SetMask, Statx, Wanted};
 use crate::node::tree::Tree;
 use crate::space::{InUse, Space, read_record, write_record};
 use crate::store::{Store, file_system_stat};
 use crate::walk;
 use recount::Recounter;
-use rustix::io::Errno;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::io;
@@ -47,14 +46,12 @@ const QUOTA: &CStr = c"ceph.quota.max_bytes";
 
 pub struct Volumes {
     cluster: Arc<Cluster>,
-    volumes: Inode,
+    volumes: Place,
     budget: Arc<NodeBudget>,
     slots: Mutex<HashMap<VolumeId, Arc<Mutex<Slot>>>>,
     ticks: AtomicU32,
     counter: Recounter,
     trash: Trash,
-    /// Locked as long as this exists, if no other process may use the directory.
-    _lock: Option<Handle>,
 }
 
 /// The open parts of a volume. Locked by every operation on it.
@@ -76,19 +73,9 @@ impl Volumes {
     /// Connects to the cluster and opens the volumes below the directory. Continues deleting removed volumes.
     pub fn open(options: &Options, budget: Arc<NodeBudget>) -> Result<Arc<Self>, OpenError> {
         let cluster = Cluster::connect(options)?;
-        let failed = |what: &str| {
-            let what = format!("{what} {} of CephFS", options.directory);
-            move |errno: Errno| OpenError::new(format!("{what}: {}", io::Error::from(errno)))
-        };
-        let base = make_path(&cluster.client, &options.directory).map_err(failed("cannot make"))?;
-        let lock = options.is_exclusive.then(|| lock(&base, &options.directory)).transpose()?;
-        let dirs = [c"volumes", c"trash"].map(|name| make_private(&base, name));
-        let gateways = make_private(&base, c"gateways").map_err(failed("cannot make a directory in"))?;
-        let own = CString::new(&*options.name)
-            .map_err(|_| OpenError::new("the name of a gateway has no NUL".into()))?;
-        cluster.watch_calls(make_private(&gateways, &own).map_err(failed("cannot make a directory in"))?)?;
-        let [volumes, trash] = dirs.map(|dir| dir.map_err(failed("cannot make directories in")));
-        base.sync(false).map_err(failed("cannot sync"))?;
+        let failed =
+            |error: FsError| OpenError::new(format!("cannot use {} of CephFS: {error}", options.directory));
+        let [volumes, trash] = [c"volumes", c"trash"].map(|name| cluster.private_dir(name).map_err(failed));
         let trash = Trash::start(trash?).map_err(|error| OpenError::new(error.to_string()))?;
         Ok(Arc::new(Self {
             cluster,
@@ -98,7 +85,6 @@ impl Volumes {
             ticks: AtomicU32::new(0),
             counter: Recounter::default(),
             trash,
-            _lock: lock,
         }))
     }
 
@@ -166,7 +152,7 @@ impl Volumes {
 
     /// The directory of a volume and its root; [`FsError::NotFound`] if it does not exist.
     fn dirs(&self, id: VolumeId) -> FsResult<(Inode, Inode)> {
-        let (dir, _) = self.volumes.lookup(&name(id)).map_err(refused)?;
+        let (dir, _) = self.volumes.inode().and_then(|volumes| volumes.lookup(&name(id))).map_err(refused)?;
         let (root, _) = dir.lookup(ROOT).map_err(refused)?;
         Ok((dir, root))
     }
@@ -174,7 +160,10 @@ impl Volumes {
     /// Starts a count of a volume that was in use when the last process ended.
     fn count(&self, id: VolumeId, space: &Arc<Space>) {
         match self.dirs(id) {
-            Ok((_, root)) => self.counter.add(id, root, space),
+            Ok((_, root)) => match Place::new(&self.cluster, root) {
+                Ok(root) => self.counter.add(id, root, space),
+                Err(error) => tracing::error!(volume = ?name(id), %error, "cannot count a volume"),
+            },
             Err(error) => tracing::error!(volume = ?name(id), %error, "cannot count a volume"),
         }
     }
@@ -189,14 +178,14 @@ impl Volumes {
         let staging = make_private(&dir, STAGING).map_err(refused)?;
         let (space, is_new) = match slot.space.upgrade() {
             Some(space) => (space, false),
-            None => (Arc::new(Space::open(dir, &slot.in_use)?), true),
+            None => (Arc::new(Space::open(Place::new(&self.cluster, dir)?, &slot.in_use)?), true),
         };
         if is_new {
             // Objects of an earlier process that were never finished.
             walk::empty(&staging, &|| false).map_err(refused)?;
         }
-        let counted = Some(Arc::clone(&space));
-        let tree = Tree::new(&self.cluster, &root, Some(staging), counted, &self.budget, FILE_BYTES_MAX)?;
+        let staging = Place::new(&self.cluster, staging)?;
+        let tree = Tree::new(&root, staging, Arc::clone(&space), &self.budget, FILE_BYTES_MAX)?;
         let store = Arc::new(Store::new(Arc::new(tree))?);
         (slot.store, slot.space) = (Arc::downgrade(&store), Arc::downgrade(&space));
         if is_new && space.is_uncounted() {
@@ -243,9 +232,10 @@ impl Provisioner for Volumes {
             Err(error) => return Err(error),
         };
         if is_new {
-            let dir = make_private(&self.volumes, &name(id)).map_err(refused)?;
+            let volumes = self.volumes.inode().map_err(refused)?;
+            let dir = make_private(&volumes, &name(id)).map_err(refused)?;
             make_private(&dir, STAGING).and_then(|_| make_private(&dir, ROOT)).map_err(refused)?;
-            dir.sync(false).and_then(|()| self.volumes.sync(false)).map_err(refused)?;
+            dir.sync(false).and_then(|()| volumes.sync(false)).map_err(refused)?;
         }
         self.apply_root(id, root)?;
         self.set_limit(&slot, id, is_new, capacity)
@@ -298,7 +288,7 @@ impl Provisioner for Volumes {
         let store = std::mem::take(&mut slot.store).upgrade();
         slot.space = Weak::new();
         slot.in_use = Arc::default();
-        let was_moved = self.trash.take(&self.volumes, &name(id))?;
+        let was_moved = self.trash.take(&*self.volumes.inode().map_err(refused)?, &name(id))?;
         if let Some(store) = store {
             store.tree.detach_all();
         }
@@ -309,7 +299,7 @@ impl Provisioner for Volumes {
     }
 
     fn list(&self) -> FsResult<Vec<VolumeId>> {
-        let mut entries = self.volumes.open_dir().map_err(refused)?;
+        let mut entries = self.volumes.inode().and_then(|volumes| volumes.open_dir()).map_err(refused)?;
         let mut ids = Vec::new();
         while let Some(entry) = entries.next(Wanted::Nothing).map_err(refused)? {
             ids.extend(id_of(&entry.name));
@@ -319,24 +309,8 @@ impl Provisioner for Volumes {
     }
 
     fn room(&self) -> FsResult<FsStat> {
-        file_system_stat(&self.volumes)
+        file_system_stat(&*self.volumes.inode().map_err(refused)?)
     }
-}
-
-/// Locks the directory against other processes.
-fn lock(base: &Inode, directory: &str) -> Result<Handle, OpenError> {
-    let open = || match base.create(c"lock", 0o600, (0, 0)) {
-        Err(Errno::EXIST) => base.lookup(c"lock")?.0.open(true),
-        created => Ok(created?.1),
-    };
-    let locked = open().and_then(|file| file.lock().map(|()| file));
-    locked.map_err(|errno| match errno {
-        Errno::AGAIN | Errno::ACCESS => OpenError::new(format!(
-            "another service uses {directory} of CephFS; if it has crashed, wait up to five minutes, or start one with its name \
-             (ceph.gateway)"
-        )),
-        errno => OpenError::new(format!("cannot lock {directory} of CephFS: {}", io::Error::from(errno))),
-    })
 }
 
 /// Sets the engine's own quota.
@@ -347,30 +321,6 @@ fn set_quota(dir: &Inode, bytes: u64) {
     if !is_set && let Err(errno) = dir.set_xattr(QUOTA, value.as_bytes(), 0) {
         // Without the right to set quotas the volume's own count still holds.
         tracing::warn!(error = %io::Error::from(errno), "cannot set the quota of a volume in CephFS: give the Ceph user the capability `p`");
-    }
-}
-
-/// Opens a directory path; makes what is missing, with mode 700.
-fn make_path(client: &Arc<Client>, path: &str) -> Result<Inode, Errno> {
-    let mut dir = client.root()?;
-    for part in path.split('/').filter(|part| !part.is_empty()) {
-        let child = make_private(&dir, &CString::new(part).map_err(|_| Errno::INVAL)?)?;
-        dir.sync(false)?;
-        dir = child;
-    }
-    Ok(dir)
-}
-
-fn make_private(parent: &Inode, name: &CStr) -> Result<Inode, Errno> {
-    match parent.lookup(name) {
-        Ok((dir, _)) => return Ok(dir),
-        Err(Errno::NOENT) => {}
-        Err(errno) => return Err(errno),
-    }
-    match parent.make(name, Object::Directory, 0o700, (0, 0)) {
-        Ok(made) => Ok(made.inode),
-        Err(Errno::EXIST) => Ok(parent.lookup(name)?.0),
-        Err(errno) => Err(errno),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Counts volumes after a crash while they already serve: one after the other, in the order of opening.
 
-use crate::ffi::Inode;
+use crate::cluster::Place;
+use crate::error::refused;
 use crate::space::Space;
 use crate::walk;
 use std::collections::{BTreeMap, VecDeque};
@@ -10,6 +11,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use vfs::sync::{Condvar, Mutex};
 use vfs::{Counting, FsError, VolumeId};
+
+/// Time until the next attempt, if the session with the cluster has ended.
+const RECONNECT_PAUSE: Duration = Duration::from_secs(1);
 
 /// A queue of volumes to count, and its thread, while there is work.
 #[derive(Default)]
@@ -42,13 +46,13 @@ struct State {
 struct Waiting {
     id: VolumeId,
     number: u64,
-    root: Inode,
+    root: Place,
     space: Weak<Space>,
 }
 
 impl Recounter {
     /// Queues the volume with this root.
-    pub(super) fn add(&self, id: VolumeId, root: Inode, space: &Arc<Space>) {
+    pub(super) fn add(&self, id: VolumeId, root: Place, space: &Arc<Space>) {
         let mut state = self.shared.state.lock();
         let number = state.next_number;
         state.next_number += 1;
@@ -110,16 +114,22 @@ impl Shared {
                 next
             };
             let Some(next) = next else { return };
-            self.count(&next);
+            self.count(next);
         }
     }
 
-    fn count(&self, Waiting { id, number, root, space }: &Waiting) {
+    fn count(&self, next: Waiting) {
+        let Waiting { id, number, root, space } = &next;
         let mut go_on = |files| {
             self.files.fetch_add(files, Ordering::Relaxed);
             space.strong_count() > 0 && !self.state.lock().is_stopping
         };
-        let counted = walk::count(root, &mut go_on);
+        let counted = root.inode().map_err(refused).and_then(|root| walk::count(&root, &mut go_on));
+        if matches!(counted, Err(FsError::Wait(_))) && go_on(0) {
+            // The session with the cluster ended.
+            std::thread::sleep(RECONNECT_PAUSE);
+            return self.state.lock().waiting.push_back(next);
+        }
         let failed = match (counted, space.upgrade()) {
             (Ok(usage), Some(space)) => {
                 space.set_counted(usage, 0);

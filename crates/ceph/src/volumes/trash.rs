@@ -2,6 +2,7 @@
 //!
 //! Everything in the directory `trash` is deleted, so a new process completes an interrupted deletion.
 
+use crate::cluster::Place;
 use crate::error::refused;
 use crate::ffi::{Inode, Wanted};
 use crate::walk;
@@ -11,8 +12,11 @@ use std::ffi::{CStr, CString};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use vfs::FsResult;
 use vfs::sync::{Condvar, Mutex};
+use vfs::{FsError, FsResult};
+
+/// Time until the next attempt, if the session with the cluster has ended.
+const RECONNECT_PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) struct Trash {
     shared: Arc<Shared>,
@@ -20,7 +24,7 @@ pub(super) struct Trash {
 }
 
 struct Shared {
-    dir: Inode,
+    dir: Place,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -36,7 +40,7 @@ struct State {
 }
 
 impl Trash {
-    pub(super) fn start(dir: Inode) -> std::io::Result<Self> {
+    pub(super) fn start(dir: Place) -> std::io::Result<Self> {
         let state = State { has_work: true, ..State::default() };
         let shared = Arc::new(Shared { dir, state: Mutex::new(state), changed: Condvar::new() });
         let worker = Arc::clone(&shared);
@@ -47,7 +51,7 @@ impl Trash {
     /// Moves the directory `name` of `from` to the trash, durably; false if it does not exist. Call [`Trash::wake`] to
     /// delete it.
     pub(super) fn take(&self, from: &Inode, name: &CStr) -> FsResult<bool> {
-        let trash = &self.shared.dir;
+        let trash = &*self.shared.dir.inode().map_err(refused)?;
         // One of the same name may have been removed before, and its files may still be in the trash.
         for again in 0u64.. {
             let suffix = if again == 0 { String::new() } else { format!(".{again}") };
@@ -112,13 +116,15 @@ impl Shared {
                 Err(errno) => {
                     let error = std::io::Error::from(errno);
                     tracing::error!(%error, "cannot list the removed volumes in CephFS");
+                    std::thread::sleep(RECONNECT_PAUSE);
+                    self.state.lock().has_work = true;
                 }
             }
         }
     }
 
     fn names(&self) -> Result<Vec<CString>, Errno> {
-        let mut entries = self.dir.open_dir()?;
+        let mut entries = self.dir.inode()?.open_dir()?;
         let mut names = Vec::new();
         while let Some(entry) = entries.next(Wanted::Nothing)? {
             if !matches!(&entry.name[..], b"." | b"..") {
@@ -140,6 +146,10 @@ impl Shared {
                 tracing::info!(volume = %name.to_string_lossy(), "all files of a removed volume are deleted");
             }
             Ok(false) => {}
+            Err(errno) if matches!(refused(errno), FsError::Wait(_)) => {
+                std::thread::sleep(RECONNECT_PAUSE);
+                self.state.lock().has_work = true;
+            }
             Err(errno) => {
                 let error = std::io::Error::from(errno);
                 tracing::error!(
@@ -153,11 +163,12 @@ impl Shared {
 
     /// False if the process is ending.
     fn delete_tree(&self, name: &CStr) -> Result<bool, Errno> {
-        let (root, _) = self.dir.lookup(name)?;
+        let dir = self.dir.inode()?;
+        let (root, _) = dir.lookup(name)?;
         if !walk::empty(&root, &|| self.state.lock().is_stopping)? {
             return Ok(false);
         }
         drop(root);
-        self.dir.remove_dir(name).map(|()| true)
+        dir.remove_dir(name).map(|()| true)
     }
 }

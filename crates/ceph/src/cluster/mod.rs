@@ -1,0 +1,279 @@
+//! The connections of this process to a CephFS.
+
+mod watch;
+
+use crate::error::refused;
+use crate::ffi::{Client, Handle, Inode, LIVE, Object, Settings};
+use arc_swap::ArcSwap;
+use rustix::io::Errno;
+use std::ffi::{CStr, CString};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::{fmt, io};
+use vfs::sync::Mutex;
+use vfs::{FsError, FsResult};
+use watch::Watch;
+
+/// The attribute that is changed to have a change.
+const MARK: &CStr = c"trusted.plimsoll.flush";
+
+/// The place of volumes in a Ceph cluster.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The configuration file of Ceph, with the addresses of the monitors.
+    pub conf: PathBuf,
+    /// The name of the Ceph user, without `client.`.
+    pub user: String,
+    /// The name of the CephFS; `None` for the only one.
+    pub file_system: Option<String>,
+    /// The directory below which volumes are, from the root of the CephFS. It is made if missing.
+    pub directory: String,
+    /// Whether no other process may use the directory at the same time.
+    pub is_exclusive: bool,
+    /// The name of this process among those that use the directory. A session that an earlier process of the same name left
+    /// behind is ended.
+    pub name: String,
+}
+
+/// The reason why volumes cannot be opened.
+#[derive(Debug)]
+pub struct OpenError(String);
+
+impl OpenError {
+    pub(crate) fn new(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+/// A session with the cluster.
+pub(crate) struct Connection {
+    /// Rises with each connection.
+    pub(crate) generation: u64,
+    /// The directory that this process alone changes.
+    own: Inode,
+    /// Locked as long as the session lasts, if no other process may use the directory.
+    _lock: Option<Handle>,
+    /// The directory of the volumes.
+    base: Inode,
+    flushes: AtomicU64,
+    pub(crate) client: Arc<Client>,
+}
+
+impl Connection {
+    fn open(options: &Options, generation: u64) -> Result<Self, OpenError> {
+        // A later connection must not end the session of another process: that may have taken over.
+        let client = connect(options, "", generation == 1)?;
+        let failed = |errno: Errno| {
+            OpenError::new(format!("cannot use {} of CephFS: {}", options.directory, io::Error::from(errno)))
+        };
+        let base = make_path(&client, &options.directory).map_err(failed)?;
+        let lock = options.is_exclusive.then(|| lock(&base, &options.directory)).transpose()?;
+        let name = CString::new(&*options.name)
+            .map_err(|_| OpenError::new("the name of a gateway must not contain a NUL character".into()))?;
+        let own = make_private(&base, c"gateways").and_then(|gateways| make_private(&gateways, &name));
+        let own = own.map_err(failed)?;
+        base.sync(false).map_err(failed)?;
+        Ok(Self { generation, own, _lock: lock, base, flushes: AtomicU64::new(0), client })
+    }
+
+    /// Makes the metadata server write its log. Also shows whether the session lasts.
+    pub(crate) fn flush_log(&self) {
+        let count = self.flushes.fetch_add(1, Ordering::Relaxed);
+        // Only a hint: a call that needs durability flushes by itself, and sees the error.
+        let _flushed = self.own.set_xattr(MARK, &count.to_be_bytes(), 0).and_then(|()| self.own.sync(false));
+    }
+}
+
+pub(crate) struct Cluster {
+    options: Options,
+    watch: OnceLock<Watch>,
+    current: ArcSwap<Connection>,
+    /// See [`Cluster::spare`].
+    spare: Mutex<Option<Arc<Client>>>,
+}
+
+impl Cluster {
+    pub(crate) fn connect(options: &Options) -> Result<Arc<Self>, OpenError> {
+        let current = ArcSwap::from_pointee(Connection::open(options, 1)?);
+        let (watch, spare) = (OnceLock::new(), Mutex::default());
+        let cluster = Arc::new(Self { options: options.clone(), watch, current, spare });
+        let watch =
+            Watch::start(Arc::downgrade(&cluster)).map_err(|error| OpenError::new(error.to_string()))?;
+        let _first = cluster.watch.set(watch);
+        Ok(cluster)
+    }
+
+    pub(crate) fn connection(&self) -> Arc<Connection> {
+        self.current.load_full()
+    }
+
+    /// The number of the present connection.
+    pub(crate) fn generation(&self) -> u64 {
+        self.current.load().generation
+    }
+
+    pub(crate) fn client(&self) -> Arc<Client> {
+        Arc::clone(&self.current.load().client)
+    }
+
+    /// Notes that the metadata server was asked for a change.
+    pub(crate) fn note_change(&self) {
+        self.watch.get().into_iter().for_each(Watch::note);
+    }
+
+    /// Connects anew after the end of a session. Unstable data of the old one is lost.
+    pub(crate) fn reconnect(&self) {
+        match Connection::open(&self.options, self.generation() + 1) {
+            Ok(connection) => {
+                self.current.store(Arc::new(connection));
+                tracing::warn!(
+                    directory = self.options.directory,
+                    "the Ceph cluster ended the session of this service, and a new one began: clients send unstable data again"
+                );
+            }
+            Err(error) => {
+                tracing::error!(%error, "the session with the Ceph cluster ended, and no new one begins")
+            }
+        }
+    }
+
+    /// A directory of the service below its base; made if missing.
+    pub(crate) fn private_dir(self: &Arc<Self>, name: &CStr) -> FsResult<Place> {
+        let dir = make_private(&self.connection().base, name).map_err(refused)?;
+        Place::new(self, dir)
+    }
+
+    /// A second client, for changes that confuse the cache of the client that makes them. The metadata server tells the first
+    /// one about them, as about those of another machine.
+    pub(crate) fn spare(&self) -> FsResult<Arc<Client>> {
+        let mut spare = self.spare.lock();
+        if let Some(client) = spare.as_ref().filter(|client| !client.has_ended()) {
+            return Ok(Arc::clone(client));
+        }
+        let client = connect(&self.options, ":spare", true).map_err(|error| {
+            tracing::error!(%error, "cannot make a second client of CephFS");
+            FsError::Io
+        })?;
+        Ok(Arc::clone(spare.insert(client)))
+    }
+}
+
+/// A directory of the service, found again after each new connection.
+pub(crate) struct Place {
+    cluster: Arc<Cluster>,
+    number: u64,
+    found: Mutex<(u64, Arc<Inode>)>,
+}
+
+impl Place {
+    pub(crate) fn new(cluster: &Arc<Cluster>, inode: Inode) -> FsResult<Self> {
+        let number = inode.attrs().map_err(refused)?.inode;
+        let found = Mutex::new((cluster.generation(), Arc::new(inode)));
+        Ok(Self { cluster: Arc::clone(cluster), number, found })
+    }
+
+    pub(crate) fn inode(&self) -> Result<Arc<Inode>, Errno> {
+        let connection = self.cluster.connection();
+        let mut found = self.found.lock();
+        if found.0 != connection.generation {
+            *found = (connection.generation, Arc::new(connection.client.inode_of(self.number, LIVE)?));
+        }
+        Ok(Arc::clone(&found.1))
+    }
+
+    pub(crate) fn cluster(&self) -> &Arc<Cluster> {
+        &self.cluster
+    }
+}
+
+fn connect(options: &Options, suffix: &str, resets: bool) -> Result<Arc<Client>, OpenError> {
+    let text = |text: &str| {
+        CString::new(text).map_err(|_| OpenError::new(format!("{text:?} must not contain a NUL character")))
+    };
+    let conf =
+        options.conf.to_str().ok_or_else(|| OpenError::new("the path of ceph.conf is not UTF-8".into()))?;
+    let settings = client_options().into_iter().map(|(option, value)| Ok((text(option)?, text(value)?)));
+    let settings: Vec<_> = settings.collect::<Result<_, OpenError>>()?;
+    let file_system = options.file_system.as_deref().map(text).transpose()?;
+    let uuid = text(&format!("plimsoll:{}:{}{suffix}", options.directory, options.name))?;
+    Client::mount(&Settings {
+        user: &text(&options.user)?,
+        conf: &text(conf)?,
+        file_system: file_system.as_deref(),
+        options: &settings,
+        uuid: &uuid,
+        resets,
+    })
+    .map_err(|error| OpenError::new(format!("{}: {}", error.step, error.cause)))
+}
+
+/// Options of the client, whatever its configuration file says.
+fn client_options() -> [(&'static str, &'static str); 12] {
+    [
+        // Permissions are decided above the backend.
+        ("client_permissions", "false"),
+        ("fuse_default_permissions", "true"),
+        // The size of a directory is its number of entries, not the bytes below it.
+        ("client_dirsize_rbytes", "false"),
+        ("client_quota", "true"),
+        ("client_acl_type", ""),
+        // No name that a client of a volume can know.
+        ("client_snapdir", ".plimsoll-snapshots-of-cephfs"),
+        // Logs cost more than the calls.
+        ("debug_client", "0/0"),
+        ("debug_objecter", "0/0"),
+        ("debug_objectcacher", "0/0"),
+        ("debug_ms", "0/0"),
+        ("log_to_stderr", "false"),
+        ("client_cache_size", "262144"),
+    ]
+}
+
+/// Locks the directory against other processes.
+fn lock(base: &Inode, directory: &str) -> Result<Handle, OpenError> {
+    let open = || match base.create(c"lock", 0o600, (0, 0)) {
+        Err(Errno::EXIST) => base.lookup(c"lock")?.0.open(true),
+        created => Ok(created?.1),
+    };
+    let locked = open().and_then(|file| file.lock().map(|()| file));
+    locked.map_err(|errno| match errno {
+        Errno::AGAIN | Errno::ACCESS => OpenError::new(format!(
+            "another service uses {directory} of CephFS; if it has crashed, wait up to five minutes, or start one with its name \
+             (ceph.gateway)"
+        )),
+        errno => OpenError::new(format!("cannot lock {directory} of CephFS: {}", io::Error::from(errno))),
+    })
+}
+
+/// Opens a directory path; makes what is missing, with mode 700.
+fn make_path(client: &Arc<Client>, path: &str) -> Result<Inode, Errno> {
+    let mut dir = client.root()?;
+    for part in path.split('/').filter(|part| !part.is_empty()) {
+        let child = make_private(&dir, &CString::new(part).map_err(|_| Errno::INVAL)?)?;
+        dir.sync(false)?;
+        dir = child;
+    }
+    Ok(dir)
+}
+
+pub(crate) fn make_private(parent: &Inode, name: &CStr) -> Result<Inode, Errno> {
+    match parent.lookup(name) {
+        Ok((dir, _)) => return Ok(dir),
+        Err(Errno::NOENT) => {}
+        Err(errno) => return Err(errno),
+    }
+    match parent.make(name, Object::Directory, 0o700, (0, 0)) {
+        Ok(made) => Ok(made.inode),
+        Err(Errno::EXIST) => Ok(parent.lookup(name)?.0),
+        Err(errno) => Err(errno),
+    }
+}
