@@ -161,7 +161,10 @@ fn wrong_command_line_ends_with_status_2() {
 fn fault_of_a_configuration_has_its_line_its_key_and_the_allowed_values() {
     let dir = tempfile::tempdir().unwrap();
     for (text, fault) in [
-        ("colour = 1", "line 2: colour is unknown; allowed: data, snapshots, nfs, smb, replication, api"),
+        (
+            "colour = 1",
+            "line 2: colour is unknown; allowed: data, storage, snapshots, ceph, nfs, smb, replication, api",
+        ),
         ("[nfs]\nlease = 2", "line 3: nfs.lease is 2; allowed: a whole number from 5 to 3600"),
         ("[nfs]\ngrace_period = 5", "line 3: nfs.grace_period is 5; allowed: a whole number from 30 to 3600"),
         ("[nfs]\nthreads = 0", "line 3: nfs.threads is 0; allowed: a whole number from 1 to 256"),
