@@ -85,8 +85,14 @@ impl Connection {
         Ok(Self { generation, own, _lock: lock, base, flushes: AtomicU64::new(0), client })
     }
 
-    /// Makes the metadata server write its log. Also shows whether the session lasts.
-    pub(crate) fn flush_log(&self) {
+    /// Asks the metadata server whether the session lasts.
+    fn probe(&self) {
+        // The client remembers the answer.
+        let _asked = self.own.refresh_dir();
+    }
+
+    /// Makes the metadata server write its log.
+    fn flush_log(&self) {
         let count = self.flushes.fetch_add(1, Ordering::Relaxed);
         // Only a hint: a call that needs durability flushes by itself, and sees the error.
         let _flushed = self.own.set_xattr(MARK, &count.to_be_bytes(), 0).and_then(|()| self.own.sync(false));
@@ -217,7 +223,7 @@ fn connect(options: &Options, suffix: &str, resets: bool) -> Result<Arc<Client>,
 }
 
 /// Options of the client, whatever its configuration file says.
-fn client_options() -> [(&'static str, &'static str); 12] {
+fn client_options() -> [(&'static str, &'static str); 13] {
     [
         // Permissions are decided above the backend.
         ("client_permissions", "false"),
@@ -235,6 +241,8 @@ fn client_options() -> [(&'static str, &'static str); 12] {
         ("debug_ms", "0/0"),
         ("log_to_stderr", "false"),
         ("client_cache_size", "262144"),
+        // Without an answer of the cluster a start fails after this time.
+        ("client_mount_timeout", "30"),
     ]
 }
 

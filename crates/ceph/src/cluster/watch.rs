@@ -81,15 +81,17 @@ impl Shared {
             }
             let connection = cluster.connection();
             let is_due = last_probe.elapsed() >= PROBE_PERIOD;
-            if connection.client.longest_call() > PATIENCE || is_due && !connection.client.has_ended() {
+            if connection.client.longest_call() > PATIENCE {
                 connection.flush_log();
             }
-            if is_due {
-                last_probe = Instant::now();
+            if !is_due {
+                continue;
             }
-            if is_due && connection.client.has_ended() {
+            connection.probe();
+            if connection.client.has_ended() {
                 cluster.reconnect();
             }
+            last_probe = Instant::now();
         }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use storage::PendingChange;
 use vfs::backend::charge::{INODE_BYTES, NAME_BYTES, blocks, directory, symlink};
-use vfs::{Attrs, AuthorizeWrite, FileType, FsResult};
+use vfs::{Attrs, AuthorizeWrite, FileType, FsError, FsResult};
 
 /// Ends of reservations for writes in parts. Until they end, the file is charged as if it reached the farthest of them.
 #[derive(Default)]
@@ -135,14 +135,19 @@ impl Node {
     pub(super) fn on_unlinked(self: &Arc<Self>) {
         self.counter_offset.advance();
         self.tree.ledger().refund(NAME_BYTES, 0);
-        let is_last = match self.kind {
-            FileType::Directory => true,
-            _ => {
-                let _locked = self.lock_change();
-                let is_last = self.stat_any().map_or(0, |now| now.stat.links) == 0;
-                self.is_nameless.store(is_last, Ordering::SeqCst);
-                is_last
-            }
+        let is_last = self.kind == FileType::Directory || {
+            let _locked = self.lock_change();
+            let is_last = match self.stat_any() {
+                Ok(now) => now.stat.links == 0,
+                Err(FsError::Stale) => true,
+                // It may have other names.
+                Err(_) => {
+                    self.tree.mark_count_doubtful();
+                    false
+                }
+            };
+            self.is_nameless.store(is_last, Ordering::SeqCst);
+            is_last
         };
         if is_last {
             self.is_nameless.store(true, Ordering::SeqCst);
