@@ -71,7 +71,7 @@ impl<N: TableNode> Table<N> {
         Some(Arc::clone(node))
     }
 
-    /// Calls `ask` with the node of `key`, if it is in the table. Does not count as a use.
+    /// Calls `ask` with the node of `key`, if it is in the table. Does not count as a use. `ask` must not use the table.
     pub fn with_node<T>(&self, key: &FileKey, ask: impl FnOnce(&N) -> T) -> Option<T> {
         let shard = self.shard(key);
         let slot = *shard.slots.get(key)?;

@@ -80,8 +80,8 @@ impl Node {
     fn object(&self, stat: &Statx) -> Option<(FileKey, Attrs)> {
         let key = key_of(stat).ok()?;
         // A node in use may have changed since the state was read.
-        let attrs = match self.tree.table.with_node(&key, Node::attrs_now) {
-            Some(attrs) => attrs.ok()?,
+        let attrs = match self.tree.table.find(&key) {
+            Some(node) => node.attrs_now().ok()?,
             None => VersionedStat { stat: *stat, offset: storage::offset_of(&key) }.attrs().ok()?,
         };
         Some((key, attrs))
