@@ -3,6 +3,7 @@
 use crate::cluster::Place;
 use crate::error::refused;
 use crate::space::Space;
+use crate::volumes::trash::RECONNECT_PAUSE;
 use crate::walk;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,9 +12,6 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use vfs::sync::{Condvar, Mutex};
 use vfs::{Counting, FsError, VolumeId};
-
-/// Time until the next attempt, if the session with the cluster has ended.
-const RECONNECT_PAUSE: Duration = Duration::from_secs(1);
 
 /// A queue of volumes to count, and its thread, while there is work.
 #[derive(Default)]

@@ -16,7 +16,7 @@ use vfs::sync::{Condvar, Mutex};
 use vfs::{FsError, FsResult};
 
 /// Time until the next attempt, if the session with the cluster has ended.
-const RECONNECT_PAUSE: Duration = Duration::from_secs(1);
+pub(super) const RECONNECT_PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) struct Trash {
     shared: Arc<Shared>,

@@ -31,7 +31,7 @@ pub fn cases() -> Vec<Case> {
 ///
 /// # Panics
 ///
-/// If any fails, with the names and the reasons of all that failed.
+/// If any case fails, with the names and the reasons of all that failed.
 pub fn run(make: &dyn Fn() -> Fixture) {
     run_without(&[], make);
 }
@@ -40,7 +40,7 @@ pub fn run(make: &dyn Fn() -> Fixture) {
 ///
 /// # Panics
 ///
-/// As [`run`].
+/// If any case fails, with the names and the reasons of all that failed.
 pub fn run_without(lacks: &[(&str, &'static str)], make: &dyn Fn() -> Fixture) {
     let failed = |case: &Case| {
         let fixture = make();
