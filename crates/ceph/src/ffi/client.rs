@@ -109,7 +109,10 @@ impl Client {
     fn configure(&self, settings: &Settings<'_>) -> Result<(), MountError> {
         // SAFETY: strings that live through the calls.
         let read = unsafe { (self.functions.conf_read_file)(self.mount.as_ptr(), settings.conf.as_ptr()) };
-        done(read).map_err(MountError::new("cannot read the configuration of Ceph"))?;
+        done(read).map_err(MountError::new("cannot read the configuration of Ceph")).map_err(|error| {
+            let cause = format!("{}: {}", settings.conf.to_string_lossy(), error.cause);
+            MountError { cause, ..error }
+        })?;
         for (option, value) in settings.options {
             // SAFETY: as above.
             let set =
