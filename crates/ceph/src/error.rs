@@ -1,6 +1,7 @@
-//! Maps errors of libcephfs to errors of the model.
+//! Errors of libcephfs and their counterparts in the model.
 
 use rustix::io::Errno;
+use std::fmt;
 use vfs::{FsError, Wait};
 
 /// The error of the model for `errno`. Unlisted numbers are failures of the storage or of this crate: [`FsError::Io`].
@@ -32,3 +33,21 @@ pub(crate) fn refused(errno: Errno) -> FsError {
         _ => FsError::Io,
     }
 }
+
+/// The reason why a cluster cannot be used.
+#[derive(Debug)]
+pub struct OpenError(String);
+
+impl OpenError {
+    pub(crate) fn new(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for OpenError {}

@@ -1,9 +1,10 @@
-//! A backend over CephFS, through libcephfs.
+//! A backend over CephFS, through libcephfs, and objects of RADOS, through librados.
 //!
 //! [`Volumes`] creates volumes below a directory of a CephFS, opens them, enforces the capacity of each, and removes them.
-//! The library is loaded when the first cluster is opened: a service that uses none needs no Ceph.
+//! [`Rados`] changes objects of a pool atomically and shuts out other clients.
+//! Each library is loaded when it is first used: a service that uses none needs no Ceph.
 //!
-//! Layers, top down: `volumes`, `store`, `walk`, `node`, `space`, `cluster`, `stat`, `error`, `ffi`.
+//! Layers, top down: `rados`, `volumes`, `store`, `walk`, `node`, `space`, `cluster`, `stat`, `error`, `ffi`.
 
 #![warn(unreachable_pub)]
 #![deny(unsafe_code)]
@@ -12,11 +13,14 @@ mod cluster;
 mod error;
 mod ffi;
 mod node;
+mod rados;
 mod space;
 mod stat;
 mod store;
 mod volumes;
 mod walk;
 
-pub use cluster::{OpenError, Options};
+pub use cluster::Options;
+pub use error::OpenError;
+pub use rados::{ObjectChange, Presence, Rados, RadosOptions};
 pub use volumes::Volumes;

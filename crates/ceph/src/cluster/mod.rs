@@ -2,15 +2,15 @@
 
 mod watch;
 
-use crate::error::refused;
+use crate::error::{OpenError, refused};
 use crate::ffi::{Client, Handle, Inode, LIVE, Object, Settings};
 use arc_swap::ArcSwap;
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
+use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::{fmt, io};
 use vfs::sync::Mutex;
 use vfs::{FsError, FsResult};
 use watch::Watch;
@@ -35,24 +35,6 @@ pub struct Options {
     /// behind is ended.
     pub name: String,
 }
-
-/// The reason why volumes cannot be opened.
-#[derive(Debug)]
-pub struct OpenError(String);
-
-impl OpenError {
-    pub(crate) fn new(text: String) -> Self {
-        Self(text)
-    }
-}
-
-impl fmt::Display for OpenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for OpenError {}
 
 /// A session with the cluster.
 pub(crate) struct Connection {

@@ -1,22 +1,12 @@
-//! Compares the declarations of this crate with the header of the library, by a C compiler.
+//! Compares the declarations of this crate with the header of libcephfs.
 
-use super::library::{DECLARATIONS, NAMES};
+use super::header::{compile, program, require_equal};
+use super::library::TABLE;
 use super::types::{Statx, VersionedInode};
-use std::fmt::Write as _;
-use std::io::Write as _;
 use std::mem::offset_of;
-use std::process::{Command, Stdio};
 
-/// The C type for a type of [`DECLARATIONS`].
-fn c_type(rust: &str) -> String {
-    let rust = rust.trim();
-    if let Some(pointee) = rust.strip_prefix("*mut ") {
-        return format!("{} *", c_type(pointee));
-    }
-    if let Some(pointee) = rust.strip_prefix("*const ") {
-        return format!("const {} *", c_type(pointee));
-    }
-    match rust {
+fn own_type(rust: &str) -> Option<&'static str> {
+    Some(match rust {
         "Mount" => "struct ceph_mount_info *",
         "Perms" => "const UserPerm *",
         "MountInfo" => "struct ceph_mount_info",
@@ -26,38 +16,16 @@ fn c_type(rust: &str) -> String {
         "UserPerm" => "UserPerm",
         "VersionedInode" => "vinodeno_t",
         "Statx" => "struct ceph_statx",
-        "dirent" => "struct dirent",
-        "flock" => "struct flock",
-        "libc::statvfs" => "struct statvfs",
-        "c_char" => "char",
-        "c_void" => "void",
-        "c_int" => "int",
-        "c_uint" => "unsigned",
-        "uid_t" | "gid_t" | "mode_t" => rust,
-        "i64" => "int64_t",
-        "u64" => "uint64_t",
-        "usize" => "size_t",
-        "()" => "void",
-        other => panic!("no C type for {other}"),
-    }
-    .to_owned()
+        _ => return None,
+    })
 }
 
-/// A program that compiles only if functions and structures are those of the header.
-fn program() -> String {
-    let mut c = String::from(
-        "#define _FILE_OFFSET_BITS 64\n#include <stddef.h>\n#include <dirent.h>\n#include <cephfs/libcephfs.h>\n",
-    );
-    for (name, (arguments, result)) in NAMES.iter().zip(DECLARATIONS) {
-        let arguments: Vec<String> = arguments.iter().map(|argument| c_type(argument)).collect();
-        let list = if arguments.is_empty() { "void".to_owned() } else { arguments.join(", ") };
-        let _written = writeln!(c, "{} (*check_{name})({list}) = ceph_{name};", c_type(result));
-    }
-    let mut equal = |expression: &str, value: usize| {
-        let _written = writeln!(c, "_Static_assert({expression} == {value}, \"{expression}\");");
-    };
-    equal("sizeof(struct ceph_statx)", size_of::<Statx>());
-    equal("sizeof(vinodeno_t)", size_of::<VersionedInode>());
+#[test]
+#[ignore = "needs the header of libcephfs: cargo xtask ceph"]
+fn declarations_are_those_of_the_header() {
+    let mut c = program(&["stddef.h", "dirent.h", "cephfs/libcephfs.h"], &TABLE, own_type);
+    require_equal(&mut c, "sizeof(struct ceph_statx)", size_of::<Statx>());
+    require_equal(&mut c, "sizeof(vinodeno_t)", size_of::<VersionedInode>());
     for (field, offset) in [
         ("stx_mask", offset_of!(Statx, mask)),
         ("stx_nlink", offset_of!(Statx, links)),
@@ -73,17 +41,7 @@ fn program() -> String {
         ("stx_btime", offset_of!(Statx, born)),
         ("stx_version", offset_of!(Statx, version)),
     ] {
-        equal(&format!("offsetof(struct ceph_statx, {field})"), offset);
+        require_equal(&mut c, &format!("offsetof(struct ceph_statx, {field})"), offset);
     }
-    c
-}
-
-#[test]
-#[ignore = "needs the header of libcephfs: cargo xtask ceph"]
-fn declarations_are_those_of_the_header() {
-    let arguments = ["-x", "c", "-fsyntax-only", "-Werror", "-"];
-    let mut compiler =
-        Command::new("cc").args(arguments).stdin(Stdio::piped()).spawn().expect("a C compiler");
-    compiler.stdin.take().expect("a pipe").write_all(program().as_bytes()).expect("the compiler reads");
-    assert!(compiler.wait().expect("the compiler ends").success(), "a declaration differs from the header");
+    compile(&c);
 }

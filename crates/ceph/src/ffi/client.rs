@@ -1,6 +1,7 @@
 //! Mounts, inodes, handles and directories, as owned values.
 
 use super::calls::Calls;
+use super::done;
 use super::library::{Functions, functions};
 use super::types::{
     ALL_STATS, DONT_SYNC, Directory, Fh, INODE_ONLY, MountInfo, RECLAIM_RESET, SetMask, Statx, UserPerm,
@@ -48,11 +49,6 @@ unsafe impl Sync for Client {}
 struct Permissions {
     functions: &'static Functions,
     pointer: NonNull<UserPerm>,
-}
-
-/// The result of a call: a negative number is an error.
-fn done(result: c_int) -> Result<usize, Errno> {
-    usize::try_from(result).map_err(|_| Errno::from_raw_os_error(result.wrapping_neg()))
 }
 
 impl Permissions {

@@ -1,62 +1,16 @@
-//! The functions of libcephfs, found at run time: the binary also runs where Ceph is not installed.
+//! The functions of libcephfs.
 
+use super::table::functions;
 use super::types::{Directory, Fh, Inode, MountInfo, Statx, UserPerm, VersionedInode};
 use libc::{c_char, c_int, c_uint, dirent, flock, gid_t, mode_t, uid_t};
-use libloading::Library;
 use std::ffi::c_void;
-use std::sync::OnceLock;
-
-/// The ABI of Ceph 16 to 19.
-const LIBRARY: &str = "libcephfs.so.2";
-
-/// Declares a table of function pointers and loads each by its name.
-macro_rules! functions {
-    ($($name:ident($($argument:ty),* $(,)?) $(-> $result:ty)?;)*) => {
-        /// Pointers to functions of the library. `ceph_` begins the name of each.
-        pub(super) struct Functions {
-            $(pub(super) $name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
-            /// Keeps the code mapped.
-            _library: Library,
-        }
-
-        impl Functions {
-            fn load() -> Result<Self, libloading::Error> {
-                // SAFETY: the initializers of libcephfs have no preconditions.
-                let library = unsafe { Library::new(LIBRARY)? };
-                Ok(Self {
-                    // SAFETY: the types are those of libcephfs.h, which `abi` compares with a compiler.
-                    $($name: *unsafe { library.get(concat!("ceph_", stringify!($name)))? },)*
-                    _library: library,
-                })
-            }
-        }
-
-        /// The names of the functions, without `ceph_`.
-        #[cfg(test)]
-        pub(super) const NAMES: &[&str] = &[$(stringify!($name)),*];
-
-        /// The types of the arguments and of the result of each.
-        #[cfg(test)]
-        pub(super) const DECLARATIONS: &[(&[&str], &str)] =
-            &[$((&[$(stringify!($argument)),*], declared!($($result)?))),*];
-    };
-}
-
-/// The name of a result type.
-#[cfg(test)]
-macro_rules! declared {
-    () => {
-        "()"
-    };
-    ($result:ty) => {
-        stringify!($result)
-    };
-}
 
 type Mount = *mut MountInfo;
 type Perms = *const UserPerm;
 
 functions! {
+    // The ABI of Ceph 16 to 19.
+    "libcephfs.so.2", "ceph_";
     create(*mut Mount, *const c_char) -> c_int;
     conf_read_file(Mount, *const c_char) -> c_int;
     conf_set(Mount, *const c_char, *const c_char) -> c_int;
@@ -110,11 +64,4 @@ functions! {
     ll_listxattr(Mount, *mut Inode, *mut c_char, usize, *mut usize, Perms) -> c_int;
     ll_removexattr(Mount, *mut Inode, *const c_char, Perms) -> c_int;
     ll_statfs(Mount, *mut Inode, *mut libc::statvfs) -> c_int;
-}
-
-/// The functions of the installed library, loaded once; the message of the loader if it is missing or too old.
-pub(super) fn functions() -> Result<&'static Functions, &'static str> {
-    static FUNCTIONS: OnceLock<Result<Functions, String>> = OnceLock::new();
-    let loaded = FUNCTIONS.get_or_init(|| Functions::load().map_err(|error| error.to_string()));
-    loaded.as_ref().map_err(String::as_str)
 }

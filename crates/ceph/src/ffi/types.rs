@@ -1,16 +1,7 @@
 //! Structures and constants of libcephfs.h and ceph_ll_client.h.
 
+use super::table::opaque;
 use libc::{c_int, c_uint};
-
-/// Declares a type that only pointers of the library name.
-macro_rules! opaque {
-    ($($name:ident),*) => {
-        $(#[repr(C)]
-        pub(super) struct $name {
-            _private: [u8; 0],
-        })*
-    };
-}
 
 opaque!(MountInfo, Inode, Fh, Directory, UserPerm);
 
