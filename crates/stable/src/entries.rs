@@ -1,7 +1,8 @@
 //! [`Entries`]: a directory with a file for each entry.
 
 use crate::check::{CHECK_BYTES, checksum};
-use crate::{StableDir, files, is_temporary};
+use crate::replica::entry_key;
+use crate::{ReplicaChange, StableDir, files, is_temporary};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
@@ -17,8 +18,9 @@ const DRAFT: &str = "new";
 /// file, or none.
 pub struct Entries {
     dir: PathBuf,
+    name: &'static str,
     kind: &'static [u8; KIND_BYTES],
-    _stable: Arc<StableDir>,
+    stable: Arc<StableDir>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -31,8 +33,12 @@ pub struct StoredEntry {
 impl Entries {
     /// Opens the directory `name`, or makes it. [`ErrorKind::InvalidData`] if another user owns it or may write to it:
     /// that user's files would be trusted.
-    pub fn open(stable: &Arc<StableDir>, name: &str, kind: &'static [u8; KIND_BYTES]) -> io::Result<Self> {
-        let entries = Self { dir: stable.file(name), kind, _stable: Arc::clone(stable) };
+    pub fn open(
+        stable: &Arc<StableDir>,
+        name: &'static str,
+        kind: &'static [u8; KIND_BYTES],
+    ) -> io::Result<Self> {
+        let entries = Self { dir: stable.file(name), name, kind, stable: Arc::clone(stable) };
         match entries.make_dir() {
             // While the disk is full nothing can be stored, but existing entries can be read.
             Err(error) if is_temporary(&error) => {}
@@ -102,13 +108,19 @@ impl Entries {
     /// Removes an entry. A crash soon after may restore it.
     pub fn remove(&self, number: u64) -> io::Result<()> {
         match fs::remove_file(self.path(number)) {
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-            removed => removed,
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            removed => removed?,
         }
+        self.stable.replica().map_or(Ok(()), |replica| {
+            replica.apply(&[ReplicaChange::Remove { key: &entry_key(self.name, number) }])
+        })
     }
 
     pub fn remove_durably(&self, number: u64) -> io::Result<()> {
         self.remove(number)?;
+        if self.stable.replica().is_some() {
+            return Ok(());
+        }
         match File::open(&self.dir) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             dir => dir?.sync_all(),
@@ -120,8 +132,12 @@ impl Entries {
     }
 
     fn write(&self, number: u64, content: &[u8]) -> io::Result<()> {
-        let (path, bytes) = (self.path(number), [self.kind, content].concat());
-        files::replace(&path, &path.with_extension(DRAFT), files::PRIVATE, &[&bytes, &checksum(&bytes)])
+        let (path, mut bytes) = (self.path(number), [self.kind, content].concat());
+        bytes.extend(checksum(&bytes));
+        self.stable.replace(&path, &path.with_extension(DRAFT), &[&bytes])?;
+        self.stable.replica().map_or(Ok(()), |replica| {
+            replica.apply(&[ReplicaChange::Set { key: &entry_key(self.name, number), value: &bytes }])
+        })
     }
 
     fn content(&self, bytes: &[u8]) -> Option<Vec<u8>> {
@@ -134,7 +150,7 @@ impl Entries {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::TestDir;
+    use crate::{Failure, MemoryReplica, TestDir};
     use std::os::unix::fs::PermissionsExt;
 
     const KIND: &[u8; 12] = b"PLMTESTS\0\0\0\x01";
@@ -236,5 +252,26 @@ mod tests {
         fs::create_dir(entries.path(1).with_extension(DRAFT)).unwrap();
         assert!(entries.store(1, b"another").is_err());
         assert_eq!(entries.load_all().unwrap(), [StoredEntry { number: 1, content: Some(b"one".to_vec()) }]);
+    }
+
+    #[test]
+    fn replica_has_entries_as_they_are() {
+        let (dir, replica) = (TestDir::new(), Arc::new(MemoryReplica::default()));
+        let entries = Entries::open(&dir.open_with(&replica), "things", KIND).unwrap();
+        (1..=4).for_each(|number| entries.store(number, &[7; 40]).unwrap());
+        entries.store(2, b"two").unwrap();
+        entries.remove(3).unwrap();
+        entries.remove_durably(4).unwrap();
+        entries.remove_durably(4).unwrap();
+        let here = entries.load_all().unwrap();
+        let there = TestDir::new();
+        crate::restore(there.path(), &replica.pairs()).unwrap();
+        let moved = open(&there);
+        assert_eq!(moved.load_all().unwrap(), here);
+        assert_eq!(here.iter().map(|entry| entry.number).collect::<Vec<_>>(), [1, 2]);
+        let sent = replica.pairs();
+        replica.fail_at(1, Failure::Lost);
+        assert!(entries.store(5, b"five").is_err() && entries.remove(1).is_err());
+        assert_eq!(replica.pairs(), sent);
     }
 }

@@ -59,22 +59,31 @@ pub fn open_for_update(path: &Path) -> io::Result<File> {
 /// Replaces the file at `path` durably: a crash leaves the old or the new one. An existing `draft`, the name of the
 /// incomplete file, is removed first.
 pub fn replace(path: &Path, draft: &Path, mode: u32, content: &[&[u8]]) -> io::Result<()> {
-    let written = write_new(draft, mode, content).and_then(|()| fs::rename(draft, path));
-    if written.is_err() {
-        _ = fs::remove_file(draft);
-    }
-    written?;
+    place(path, draft, || write_new(draft, mode, content)?.sync_all())?;
     path.parent().map_or(Ok(()), sync_dir)
 }
 
-fn write_new(path: &Path, mode: u32, content: &[&[u8]]) -> io::Result<()> {
+/// Replaces a file like [`replace`], but not durably: for copies of what is durable elsewhere.
+pub fn replace_copy(path: &Path, draft: &Path, mode: u32, content: &[&[u8]]) -> io::Result<()> {
+    place(path, draft, || write_new(draft, mode, content).map(drop))
+}
+
+fn place(path: &Path, draft: &Path, write: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    let written = write().and_then(|()| fs::rename(draft, path));
+    if written.is_err() {
+        _ = fs::remove_file(draft);
+    }
+    written
+}
+
+fn write_new(path: &Path, mode: u32, content: &[&[u8]]) -> io::Result<File> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}
     }
     let mut file = create_new(path, mode)?;
     content.iter().try_for_each(|part| file.write_all(part))?;
-    file.sync_all()
+    Ok(file)
 }
 
 pub fn sync_dir(dir: &Path) -> io::Result<()> {

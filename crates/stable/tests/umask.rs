@@ -17,8 +17,9 @@ fn a_file_created_with_umask_zero_has_its_explicit_mode() {
     files::replace(&at("replaced"), &at("replaced.new"), PRIVATE, &[b"a", b"b"]).unwrap();
     files::make_dir(&at("dir"), PRIVATE_DIR).unwrap();
     files::make_dirs(&at("above/below"), PUBLIC_DIR).unwrap();
-    drop(RecordLog::<12, 8>::create(&at("log"), b"PLMTESTS\0\0\0\x01", []).unwrap());
-    Entries::open(&dir.open(), "entries", b"PLMTESTS\0\0\0\x01").unwrap().store(1, b"one").unwrap();
+    let stable = dir.open();
+    drop(RecordLog::<12, 8>::create(&stable, "log", b"PLMTESTS\0\0\0\x01", []).unwrap());
+    Entries::open(&stable, "entries", b"PLMTESTS\0\0\0\x01").unwrap().store(1, b"one").unwrap();
     let mode = |name: &str| fs::symlink_metadata(at(name)).unwrap().mode() & 0o777;
     for (name, wanted) in [
         ("private", 0o600),

@@ -57,7 +57,6 @@ pub struct ClientRecords {
     previous: HashMap<[u8; 32], (RecordId, Identity)>,
     file: Mutex<RecordFile>,
     bounds: Arc<Bounds>,
-    _dir: Option<Arc<StableDir>>,
 }
 
 #[derive(Debug)]
@@ -95,17 +94,17 @@ impl ClientRecords {
         let mut records: Vec<Record> = found.into_iter().filter(|record| record.boot >= since).collect();
         let since = if records.is_empty() { boot } else { since };
         let header = header(boot, since);
-        let (log, boot) = match Log::create(&path, &header, records.iter().map(encode)) {
+        let (log, boot) = match Log::create(dir, NAME, &header, records.iter().map(encode)) {
             Ok(log) => {
                 (0..).zip(&mut records).for_each(|(place, record)| record.place = place);
                 (log, boot)
             }
             Err(error) if stable::is_temporary(&error) => {
                 tracing::warn!(path = %path.display(), %error, "cannot write client records: new clients cannot reclaim state after a restart");
-                match Log::with_header(&path, &header, places) {
+                match Log::with_header(dir, NAME, &header, places) {
                     Ok(log) => (log, boot),
                     // This start cannot be counted. A random number above all counts is unique instead.
-                    Err(_) => (Log::unwritable(&path), random | 1 << 31),
+                    Err(_) => (Log::unwritable(dir, NAME), random | 1 << 31),
                 }
             }
             Err(error) => return Err(error),
@@ -118,7 +117,7 @@ impl ClientRecords {
         let records = records.into_iter().map(|record| (record.identity.owner, record)).collect();
         let file = RecordFile { log: Some(log), records, slots: HashMap::new(), free, since };
         let bounds = Bounds::new(CLIENT_RECORDS_MAX, 0);
-        Ok(Self { boot, previous, file: Mutex::new(file), bounds, _dir: Some(Arc::clone(dir)) })
+        Ok(Self { boot, previous, file: Mutex::new(file), bounds })
     }
 
     /// Nothing is remembered, and `random` tells this start from others.
@@ -126,7 +125,7 @@ impl ClientRecords {
         let (records, slots) = (HashMap::new(), HashMap::new());
         let file = RecordFile { log: None, records, slots, free: Vec::new(), since: 0 };
         let bounds = Bounds::new(CLIENT_RECORDS_MAX, 0);
-        Self { boot: random | 1 << 31, previous: HashMap::new(), file: Mutex::new(file), bounds, _dir: None }
+        Self { boot: random | 1 << 31, previous: HashMap::new(), file: Mutex::new(file), bounds }
     }
 
     /// The number of this start: larger than that of every start before.
@@ -242,8 +241,7 @@ impl RecordFile {
     fn make_writable(&mut self, boot: u32) -> io::Result<()> {
         let Some(log) = self.log.as_mut().filter(|log| !log.is_writable()) else { return Ok(()) };
         (0..).zip(self.records.values_mut()).for_each(|(place, record)| record.place = place);
-        *log = Log::create(log.path(), &header(boot, self.since), self.records.values().map(encode))?;
-        Ok(())
+        log.rewrite(&header(boot, self.since), self.records.values().map(encode))
     }
 }
 
@@ -432,12 +430,12 @@ mod tests {
         let first = open(&dir);
         [1, 2].iter().for_each(|&number| first.remember(&who(number), &host()).unwrap());
         drop(first);
-        let second = open(&dir);
-        let path = dir.path().join(NAME);
-        second.file().log = Some(Log::unwritable(&path));
+        let stable = dir.open();
+        let second = ClientRecords::open(&stable, 41).unwrap();
+        second.file().log = Some(Log::unwritable(&stable, NAME));
         second.remember(&who(3), &host()).unwrap();
         second.forget(&who(1)).unwrap();
-        drop(second);
+        drop((second, stable));
         assert_eq!(known(&open(&dir)), [2, 3]);
     }
 }

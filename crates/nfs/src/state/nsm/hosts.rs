@@ -36,7 +36,6 @@ pub struct LockHosts {
     slots: Mutex<HashMap<IpAddr, Slot>>,
     bounds: Arc<Bounds>,
     file: Mutex<Log>,
-    _dir: Arc<StableDir>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -54,24 +53,16 @@ impl LockHosts {
         let (last, recorded) =
             found.map_or((0, LocalByHost::new()), |(header, records)| parse(&header, &records));
         let state = next_state(last);
-        let log = match write_anew(&Log::unwritable(&path), state, &recorded) {
+        let mut log = Log::unwritable(dir, NAME);
+        match write_anew(&mut log, state, &recorded) {
             Err(error) if stable::is_temporary(&error) => {
                 tracing::warn!(path = %path.display(), %error, "cannot write lock hosts: new clients get no locks until the disk has space");
-                Log::unwritable(&path)
             }
             written => written?,
-        };
+        }
         let earlier = recorded.iter().map(|(&client, &local)| (client, local)).collect();
         let (slots, bounds) = (Mutex::default(), Bounds::new(LOCK_HOSTS_MAX, 0));
-        Ok(Self {
-            state,
-            earlier,
-            recorded: RwLock::new(recorded),
-            slots,
-            bounds,
-            file: Mutex::new(log),
-            _dir: Arc::clone(dir),
-        })
+        Ok(Self { state, earlier, recorded: RwLock::new(recorded), slots, bounds, file: Mutex::new(log) })
     }
 
     pub fn state(&self) -> u32 {
@@ -110,7 +101,7 @@ impl LockHosts {
         let full = |full| io::Error::other(format!("too many clients with locks ({full:?})"));
         let slot = self.bounds.take(party, 1).map_err(full)?;
         if !log.is_writable() {
-            *log = write_anew(&log, self.state, &self.recorded.read())?;
+            write_anew(&mut log, self.state, &self.recorded.read())?;
         }
         log.append(&record(Kind::Holds, client, local))?;
         log.sync()?;
@@ -127,7 +118,7 @@ impl LockHosts {
         self.slots().remove(&client);
         let mut forgotten = log.append(&record(Kind::HoldsNothing, client, local));
         if log.records() > 2 * recorded.len() + RECORDS_SPARE {
-            forgotten = write_anew(&log, self.state, &recorded).map(|written| *log = written);
+            forgotten = write_anew(&mut log, self.state, &recorded);
         }
         if let Err(error) = forgotten {
             tracing::warn!(%client, %error, "cannot remove the record of a client without locks");
@@ -150,15 +141,11 @@ fn next_state(last: u32) -> u32 {
 }
 
 /// Rewrites the file without obsolete records.
-fn write_anew(log: &Log, state: u32, recorded: &LocalByHost) -> io::Result<Log> {
+fn write_anew(log: &mut Log, state: u32, recorded: &LocalByHost) -> io::Result<()> {
     let mut header = [0; HEADER_BYTES];
     header[..KIND.len()].copy_from_slice(KIND);
     header[KIND.len()..].copy_from_slice(&state.to_be_bytes());
-    Log::create(
-        log.path(),
-        &header,
-        recorded.iter().map(|(&client, &local)| record(Kind::Holds, client, local)),
-    )
+    log.rewrite(&header, recorded.iter().map(|(&client, &local)| record(Kind::Holds, client, local)))
 }
 
 fn record(kind: Kind, client: IpAddr, local: IpAddr) -> [u8; RECORD_BYTES] {
