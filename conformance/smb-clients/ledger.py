@@ -1,4 +1,4 @@
-"""Does over SMB what it is told, a line at a time, and says how each ended: PORT SHARE USER PASSWORD.
+"""Does over SMB what it is told, a line at a time, and says how each ended: HOST PORT SHARE USER PASSWORD.
 
 A line is a verb and what it takes, divided by tabs; numbers are decimal, data is in hexadecimal. The answer is `ok` or `status 0xNNNNNNNN`. When the
 connection is gone, this ends. Each verb opens what it names and closes it again.
@@ -28,13 +28,12 @@ from smbprotocol.open import (
 from smbprotocol.session import Session
 from smbprotocol.tree import TreeConnect
 
-HOST = "127.0.0.1"
 ALL = ShareAccess.FILE_SHARE_READ | ShareAccess.FILE_SHARE_WRITE | ShareAccess.FILE_SHARE_DELETE
 ACCESS = FilePipePrinterAccessMask.GENERIC_READ | FilePipePrinterAccessMask.GENERIC_WRITE | FilePipePrinterAccessMask.DELETE
 DIRECTORY = CreateOptions.FILE_DIRECTORY_FILE
 FILE = CreateOptions.FILE_NON_DIRECTORY_FILE
 
-port, share, user, password = int(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4]
+HOST, port, share, user, password = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4], sys.argv[5]
 connection = Connection(uuid.uuid4(), HOST, port, require_signing=True)
 connection.connect(Dialects.SMB_3_1_1)
 session = Session(connection, user, password, require_encryption=False)

@@ -138,18 +138,6 @@ impl<S: SharedStore> Holding<S> {
         Ok(is_ours)
     }
 
-    /// The state of the endpoint, as the holders before this one left it.
-    pub fn load_state(&self) -> Result<BTreeMap<String, Vec<u8>>> {
-        let pairs = self.store.load(&self.object, STATE)?;
-        let open = |pair: (String, Vec<u8>)| {
-            let (key, sealed) = pair;
-            let secret = self.key.open(&self.place(&key), &sealed);
-            let secret = secret.ok_or_else(|| Error::Unreadable(format!("\"{}\"", self.place(&key))))?;
-            Ok((key[STATE.len()..].to_owned(), secret))
-        };
-        pairs.into_iter().map(open).collect()
-    }
-
     /// Returns the part of the holding that changes state, for other threads.
     pub fn state(&self) -> State<S>
     where
@@ -163,10 +151,6 @@ impl<S: SharedStore> Holding<S> {
             number: self.lease.epoch,
         }
     }
-
-    fn place(&self, key: &str) -> String {
-        format!("{} {key}", self.object)
-    }
 }
 
 /// The state of an endpoint, which only the current holder can change.
@@ -179,6 +163,18 @@ pub struct State<S> {
 }
 
 impl<S: SharedStore> State<S> {
+    /// The state of the endpoint, as earlier holders left it.
+    pub fn load(&self) -> Result<BTreeMap<String, Vec<u8>>> {
+        let pairs = self.store.load(&self.object, STATE)?;
+        let open = |pair: (String, Vec<u8>)| {
+            let (key, sealed) = pair;
+            let secret = self.key.open(&self.place(&key), &sealed);
+            let secret = secret.ok_or_else(|| Error::Unreadable(format!("\"{}\"", self.place(&key))))?;
+            Ok((key[STATE.len()..].to_owned(), secret))
+        };
+        pairs.into_iter().map(open).collect()
+    }
+
     /// Sets and removes values atomically, encrypted. `false` if another gateway has taken the endpoint.
     pub fn change<'c>(
         &self,
@@ -190,13 +186,17 @@ impl<S: SharedStore> State<S> {
         let mut change = Change::default().when(EPOCH, Some(&self.epoch));
         for (key, value) in sets {
             let key = format!("{STATE}{key}");
-            let sealed = self.key.seal(&format!("{} {key}", self.object), self.number, value, entropy);
+            let sealed = self.key.seal(&self.place(&key), self.number, value, entropy);
             change = change.set(key, sealed);
         }
         for key in removals {
             change = change.remove(format!("{STATE}{key}"));
         }
         Ok(self.store.change(&self.object, &change)?)
+    }
+
+    fn place(&self, key: &str) -> String {
+        format!("{} {key}", self.object)
     }
 }
 

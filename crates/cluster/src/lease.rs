@@ -19,9 +19,8 @@ pub struct Times {
 
 impl Times {
     /// Derives all times from the length of a lease: the holder stops one sixth earlier, and renews six times in it.
-    pub const fn of_lease(lease: Duration) -> Self {
-        let sixth = Duration::from_nanos((lease.as_nanos() / 6) as u64);
-        Self { lease, answer: Duration::from_nanos(sixth.as_nanos() as u64 * 5), renewal: sixth }
+    pub fn of_lease(lease: Duration) -> Self {
+        Self { lease, answer: lease / 6 * 5, renewal: lease / 6 }
     }
 }
 

@@ -29,10 +29,11 @@ pub struct Cluster<S> {
 }
 
 /// The records of a cluster at one time.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct View {
     /// The name of the cluster for clients.
     pub id: String,
+    pub times: Times,
     pub gateways: BTreeMap<Name, GatewayState>,
     pub endpoints: BTreeMap<Name, EndpointState>,
     changes: Option<Vec<u8>>,
@@ -56,13 +57,14 @@ pub struct EndpointState {
 
 impl<S: SharedStore> Cluster<S> {
     /// Makes a new cluster with the gateway `first`.
-    pub fn init(store: S, first: &Name, entropy: Entropy<'_>) -> Result<Self> {
+    pub fn init(store: S, first: &Name, lease: Duration, entropy: Entropy<'_>) -> Result<Self> {
         let (mut key, mut id) = ([0; KEY_BYTES], [0; ID_BYTES]);
         entropy(&mut key);
         entropy(&mut id);
         let id = id.iter().map(|byte| format!("{byte:02x}")).collect();
         let cluster = Self { store, key: ClusterKey::new(key) };
-        let about = cluster.encode(ABOUT, &About { format: FORMAT, id })?;
+        let lease_ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
+        let about = cluster.encode(ABOUT, &About { format: FORMAT, id, lease_ms })?;
         let change = Change::default().when(ABOUT, None).set(ABOUT, about).set(CHANGES, b"1".to_vec());
         let change = change.set(format!("{GATEWAY}{first}"), cluster.new_gateway(first)?);
         if cluster.store.change(CLUSTER, &change)? {
@@ -136,8 +138,14 @@ impl<S: SharedStore> Cluster<S> {
     /// Reads all records.
     pub fn view(&self) -> Result<View> {
         let pairs = self.store.load(CLUSTER, "")?;
-        let mut view =
-            View { id: self.about(&pairs)?.id, changes: pairs.get(CHANGES).cloned(), ..View::default() };
+        let about = self.about(&pairs)?;
+        let mut view = View {
+            id: about.id,
+            times: Times::of_lease(Duration::from_millis(about.lease_ms)),
+            gateways: BTreeMap::new(),
+            endpoints: BTreeMap::new(),
+            changes: pairs.get(CHANGES).cloned(),
+        };
         for (key, stored) in &pairs {
             if let Some(name) = name_in(key, GATEWAY) {
                 let is_drained = pairs.contains_key(&format!("{DRAIN}{name}"));
@@ -308,15 +316,8 @@ impl Observer {
     /// Notes a view that was read before `now`, and returns what it says about the place of each endpoint.
     ///
     /// `own` lives in any case. `ended` are endpoints whose process at this gateway has ended: their leases need not run out.
-    pub fn placement(
-        &mut self,
-        view: &View,
-        own: &Name,
-        ended: &BTreeSet<Name>,
-        times: Times,
-        now: Duration,
-    ) -> Placement {
-        let mut placement = Placement::default();
+    pub fn placement(&mut self, view: &View, own: &Name, ended: &BTreeSet<Name>, now: Duration) -> Placement {
+        let (mut placement, times) = (Placement::default(), view.times);
         for (name, gateway) in &view.gateways {
             let watch = self.gateways.entry(name.clone()).or_default();
             watch.observe(now, &gateway.stored);

@@ -79,6 +79,8 @@ pub(crate) struct About {
     pub(crate) format: u32,
     /// The name of the cluster for clients: all endpoints have the same server scope (RFC 8881 §2.10.4).
     pub(crate) id: String,
+    /// The length of a lease in milliseconds: all gateways must agree about it.
+    pub(crate) lease_ms: u64,
 }
 
 /// A machine that serves endpoints. It writes this record itself, several times in the time of a lease.

@@ -11,7 +11,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-const TIMES: Times = Times::of_lease(Duration::from_secs(3));
+const LEASE: Duration = Duration::from_secs(3);
 const POLL_MS: u64 = 250;
 const TROUBLE_MS: u64 = 15_000;
 /// Enough for a lease to run out, with the slowest clock, and for a few polls.
@@ -145,7 +145,7 @@ impl World {
     fn new(seed: u64) -> Self {
         let store = Memory::default();
         let names: Vec<Name> = ["a", "b", "c"].iter().map(|name| name.parse().unwrap()).collect();
-        let cluster = Cluster::init(store.clone(), &names[0], &entropy).unwrap();
+        let cluster = Cluster::init(store.clone(), &names[0], LEASE, &entropy).unwrap();
         for name in &names[1..] {
             let invitation = cluster.invite(0, 1000, &entropy).unwrap();
             Cluster::join(store.clone(), &invitation, name, 0).unwrap();
@@ -245,7 +245,7 @@ impl World {
         };
         at.own = self.cluster.beat(&at.name, &at.own, record).unwrap();
         let now = at.clock(self.now_ms);
-        let placement = at.observer.placement(&view, &at.name, &BTreeSet::new(), TIMES, now);
+        let placement = at.observer.placement(&view, &at.name, &BTreeSet::new(), now);
         let (run, steps) = (at.run, placement.steps(&at.name.clone()));
         for step in steps {
             let Step::Take(name) = step else { continue };
@@ -262,8 +262,16 @@ impl World {
         let holder = LeaseHolder { gateway: at.name.to_string(), instance: u64::from(at.run) + 1 };
         let now = at.clock(sent_ms);
         let name = &self.endpoints[endpoint];
-        let taken =
-            Holding::take(self.store.clone(), self.cluster.key(), name, seen, holder, TIMES, now).unwrap();
+        let taken = Holding::take(
+            self.store.clone(),
+            self.cluster.key(),
+            name,
+            seen,
+            holder,
+            Times::of_lease(LEASE),
+            now,
+        )
+        .unwrap();
         let Some(holding) = taken else { return };
         self.takeovers += 1;
         for (number, other) in self.gateways.iter().enumerate() {
@@ -275,7 +283,7 @@ impl World {
                 self.now_ms
             );
         }
-        let found: BTreeSet<String> = holding.load_state().unwrap().into_keys().collect();
+        let found: BTreeSet<String> = holding.state().load().unwrap().into_keys().collect();
         let lost: Vec<&String> = self.acknowledged[endpoint].difference(&found).collect();
         assert!(lost.is_empty(), "seed {}: lost {lost:?}", self.seed);
         let at = &mut self.gateways[gateway];

@@ -2,6 +2,7 @@
 //! other commands, and kept in the data directory.
 
 use crate::client_networks::Ipv6Prefix;
+use crate::gateway::ClusterConfig;
 use crate::lease::{LEASE_S, LEASES_S, LeaseArgs};
 use crate::manage::{URL_ALLOWED, is_url};
 use crate::nfs_frontend::{CONNECTIONS_PER_CLIENT, IDLE_TIMEOUT, Listen, THREADS};
@@ -32,6 +33,8 @@ pub(crate) struct Config {
     pub(crate) snapshots: SnapshotMode,
     /// The CephFS of volumes, if `storage` is `cephfs`.
     pub(crate) ceph: CephConfig,
+    /// The cluster of gateways that this machine is one of, if it is one.
+    pub(crate) cluster: Option<ClusterConfig>,
     /// NFS and what belongs to it.
     pub(crate) nfs: NfsConfig,
     /// SMB.
@@ -201,6 +204,7 @@ impl Default for Config {
             storage: StorageKind::default(),
             snapshots: SnapshotMode::default(),
             ceph: CephConfig::default(),
+            cluster: None,
             nfs: NfsConfig::default(),
             smb: SmbConfig::default(),
             replication: ReplicationConfig::default(),

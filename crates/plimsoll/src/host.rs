@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use vfs::qos::Pacer;
+use stable::{Replica, ReplicaPairs};
 use vfs::{Namespace, ReserveGuard, SharedNamespace};
 
 /// Volumes that are served and managed.
@@ -31,6 +32,20 @@ pub(crate) struct Host {
     endpoints: Arc<EndpointListeners>,
     storage: VolumeStorage,
     is_stopping: Arc<AtomicBool>,
+}
+
+/// The parts of a service that moves between machines.
+pub(crate) struct Moving {
+    /// The name of the endpoint, which is that of the server for clients.
+    pub(crate) name: String,
+    /// The name that all endpoints of a cluster share (RFC 8881 §2.10.4).
+    pub(crate) scope: String,
+    /// The durable state, which the data directory is a copy of.
+    pub(crate) state: Arc<dyn Replica>,
+    /// The state at the start.
+    pub(crate) stored: ReplicaPairs,
+    /// Brings clients here, when everything else is ready for them.
+    pub(crate) before_listening: Box<dyn FnOnce() -> anyhow::Result<()>>,
 }
 
 /// After this the hosts that rules name are looked up again.
@@ -55,6 +70,7 @@ impl Host {
         listen: &Listen,
         smb: &SmbConfig,
         storage: &StorageSettings<'_>,
+        moving: Option<Moving>,
     ) -> anyhow::Result<Self> {
         state::make_dir(data)?;
         let storage = VolumeStorage::open(data, storage)?;
@@ -62,7 +78,8 @@ impl Host {
         let mounted = Arc::new(MountedVolumes::default());
         let endpoints = Arc::new(EndpointListeners::default());
         let pacer = Pacer::start().context("cannot start the limiter's timer")?;
-        let mut stable = state::stable(data, pacer.now(), &listen.lease)?;
+        let mut stable = state::stable(data, pacer.now(), &listen.lease, moving.as_ref().map(|moving| Arc::clone(&moving.state)))?;
+        let host = moving.as_ref().map_or_else(nodename, |moving| moving.name.clone());
         let dependencies = Dependencies {
             dir: data.to_owned(),
             provisioner: storage.provisioner(),
@@ -73,7 +90,7 @@ impl Host {
             listeners: Arc::clone(&endpoints) as _,
             resolver: Arc::new(SystemResolver),
             dialer: Arc::new(TlsDialer),
-            host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            host: host.clone(),
             clock: Box::new(now_ms),
             entropy: Box::new(state::must_random),
             served: if smb.listen.is_some() { Protocols::ALL } else { Protocols::NFS },
@@ -86,8 +103,12 @@ impl Host {
         control.start_jobs().context("cannot start the threads of long operations")?;
         let signer = state::handle_signer(data)?;
         let opens = stable.opens.take();
+        if let Some(moving) = moving {
+            stable.scope = Some(moving.scope);
+            (moving.before_listening)()?;
+        }
         let start_smb = |address| {
-            let serving = Serving { address, logins: smb.logins(), opens, multichannel: smb.multichannel };
+            let serving = Serving { address, host, logins: smb.logins(), opens, multichannel: smb.multichannel };
             let part = Part::of_smb(true);
             SmbFrontend::start(Arc::clone(&namespace), control.accounts(), serving, listen, part)
         };
@@ -182,6 +203,11 @@ impl Host {
     }
 }
 
+/// The name of this machine.
+pub(crate) fn nodename() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
 /// The time of day in milliseconds since 1970.
 fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -219,7 +245,8 @@ mod tests {
         let Arguments { listen } =
             Arguments::parse_from(["serve", "--listen", "127.0.0.1:0", "--no-portmap"]);
         let host =
-            Host::start(data.path(), &listen, &SmbConfig::default(), &Config::default().storage()).unwrap();
+            Host::start(data.path(), &listen, &SmbConfig::default(), &Config::default().storage(), None)
+                .unwrap();
         let (terms, size) = (ChangeContext::by(Actor::new("test")), envelope::Bytes::gib(100));
         let pool = NewPool::new("p".parse().unwrap(), "plimsoll/unlimited".parse().unwrap(), size);
         host.control.create_pool(&terms, &pool).unwrap();

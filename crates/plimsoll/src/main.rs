@@ -18,6 +18,7 @@ mod endpoints;
 mod exit;
 mod export;
 mod form;
+mod gateway;
 mod help;
 mod host;
 mod host_ids;
@@ -95,6 +96,8 @@ enum Command {
     Setup(Box<setup::SetupArgs>),
     #[command(flatten)]
     Manage(manage::Command),
+    /// Manage gateways and endpoints, which serve one CephFS together.
+    Cluster(gateway::ClusterArgs),
     /// Serve existing directories over NFS or SMB until Ctrl-C, without configuration.
     Export(Box<export::ExportArgs>),
     /// Try it: create and serve volumes, drive them over real sockets, show the figures.
@@ -155,6 +158,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(args),
         Command::Setup(args) => done(setup::run(&args)),
         Command::Manage(command) => manage::run(command),
+        Command::Cluster(args) => done(gateway::run_command(args)),
         Command::Export(args) => export::run(*args),
         Command::Demo(args) => demo::run(args),
         Command::Bench(command) => bench::run(command),

@@ -133,10 +133,12 @@ impl NfsFrontend {
             Mounting { address, mapper: ports.mapper().clone(), requires_tls: listen.tls.is_required() };
         let name = signer.number("NFS server owner").to_be_bytes();
         let served = ports.served(address)?;
+        let scope = stable.scope.as_ref().map_or(&name[..], String::as_bytes);
         let service = Arc::new(Service {
             namespace: Arc::clone(&namespace),
             signer,
             v4: nfs::state::nfs4::ServiceState::new(0, &name, listen.lease.lease)
+                .in_scope(scope)
                 .restarted_with(stable.records, stable.grace)
                 .delegating_writes(listen.write_delegations)
                 .with_names(names)

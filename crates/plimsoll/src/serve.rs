@@ -3,7 +3,8 @@
 use crate::announcement::Announcement;
 use crate::config::{ApiConfig, Config, SnapshotMode};
 use crate::exit::usage;
-use crate::host::Host;
+use crate::gateway::{EndpointArgs, endpoint, supervisor};
+use crate::host::{Host, Moving};
 use crate::local_socket;
 use crate::nfs_frontend::run_until_told;
 use crate::number::whole;
@@ -63,6 +64,8 @@ pub(crate) struct ServeArgs {
     snapshots: Option<SnapshotMode>,
     #[command(flatten)]
     tls: TlsSettings,
+    #[command(flatten)]
+    process: EndpointArgs,
 }
 
 /// The time that shutdown waits for requests of the API.
@@ -89,18 +92,29 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
             "--smb-anonymous and --smb-multichannel are for SMB, which is not served: give --smb-listen ADDRESS:PORT too",
         ));
     }
+    if config.cluster.is_none() {
+        return serve_until_told(&config, None).map(|()| ExitCode::SUCCESS);
+    }
+    match (args.process.endpoint, args.process.run) {
+        (Some(endpoint), Some(run)) => endpoint::run(&config, &endpoint, run),
+        _ => supervisor::run(&config),
+    }
+}
+
+/// Serves with a finished configuration until told to stop.
+pub(crate) fn serve_until_told(config: &Config, moving: Option<Moving>) -> anyhow::Result<()> {
     let settings = config.check()?;
-    let host = Host::start(&config.data, &config.nfs.listen(), &config.smb, &config.storage())?;
+    let host = Host::start(&config.data, &config.nfs.listen(), &config.smb, &config.storage(), moving)?;
     let listen = config.replication.listen;
     let peers = listen.map(|listen| replication_listener::start(&host.control, listen)).transpose();
     let served = peers.and_then(|peers| {
-        let served = serve(&host, &config, &settings, peers.as_ref().map(Listener::local_addr));
+        let served = serve(&host, config, &settings, peers.as_ref().map(Listener::local_addr));
         // Peers end before the jobs and the storage.
         drop(peers);
         served
     });
     host.stop();
-    served.map(|()| ExitCode::SUCCESS)
+    served
 }
 
 /// Serves the API beside NFS and SMB until told to stop.

@@ -2,7 +2,9 @@
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
+use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 
 /// Signals that end a process by default, and that operators send for a reload or to rotate logs.
 const IGNORED: [i32; 3] = [SIGHUP, SIGUSR1, SIGUSR2];
@@ -21,6 +23,24 @@ pub(crate) fn ignore_reloads() {
         .and_then(|signals| thread::Builder::new().name("signals".into()).spawn(move || log(signals)));
     if let Err(error) = started {
         tracing::warn!(%error, "SIGHUP ends this process: it cannot be ignored");
+    }
+}
+
+/// Requests to end, for a command that works while it waits for them.
+pub(crate) struct Requests(mpsc::Receiver<()>);
+
+impl Requests {
+    pub(crate) fn new() -> std::io::Result<Self> {
+        let mut signals = Signals::new([SIGINT, SIGTERM])?;
+        let (sender, receiver) = mpsc::channel();
+        let forward = move || while signals.forever().next().is_some_and(|_| sender.send(()).is_ok()) {};
+        thread::Builder::new().name("signals".into()).spawn(forward)?;
+        Ok(Self(receiver))
+    }
+
+    /// Waits at most this long. Whether the process is to end.
+    pub(crate) fn wait(&self, time: Duration) -> bool {
+        self.0.recv_timeout(time) != Err(mpsc::RecvTimeoutError::Timeout)
     }
 }
 

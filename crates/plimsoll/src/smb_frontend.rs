@@ -1,5 +1,6 @@
 //! SMB at its port.
 
+use crate::host::nodename;
 use crate::descriptors::Part;
 use crate::mounting::{self, host, smb_target};
 use crate::nfs_frontend::{Listen, TICK};
@@ -63,6 +64,8 @@ pub(crate) struct Logins {
 /// The settings of the SMB server.
 pub(crate) struct Serving {
     pub(crate) address: SocketAddr,
+    /// The name of this server.
+    pub(crate) host: String,
     pub(crate) logins: Logins,
     /// Opens of continuously available shares, kept from the last run to the next.
     pub(crate) opens: Option<PersistentOpens>,
@@ -84,17 +87,12 @@ impl SmbListen {
         let Some(users) = &self.smb_users else {
             bail!("SMB clients log in as a user: name a file of users with --smb-users")
         };
-        smb_users::read(users, &server_names().netbios, signer)
+        smb_users::read(users, &ServerNames::for_host(&nodename()).netbios, signer)
     }
 
     pub(crate) fn logins(&self) -> Logins {
         Logins { names: self.smb_names.clone(), anonymous: self.smb_anonymous }
     }
-}
-
-/// The names of this server, which are those of the host.
-fn server_names() -> ServerNames {
-    ServerNames::for_host(&rustix::system::uname().nodename().to_string_lossy())
 }
 
 impl SmbFrontend {
@@ -106,7 +104,7 @@ impl SmbFrontend {
         listen: &Listen,
         part: Part,
     ) -> anyhow::Result<Self> {
-        let Serving { address: smb_listen, logins, opens, multichannel } = serving;
+        let Serving { address: smb_listen, host, logins, opens, multichannel } = serving;
         if logins.names.iter().any(String::is_empty) {
             bail!("a name that SMB clients call the service by cannot be empty");
         }
@@ -115,7 +113,7 @@ impl SmbFrontend {
         })?;
         let address = listener.local_addr()?;
         let random = Box::new(state::must_random);
-        let service = Service::new(Arc::clone(&namespace), server_names(), accounts, random);
+        let service = Service::new(Arc::clone(&namespace), ServerNames::for_host(&host), accounts, random);
         let service = service.with_networks(listen.ipv6_prefix.networks());
         let mut service = service
             .with_target_names(logins.names)

@@ -8,7 +8,7 @@ use nfs::nsm::LockHosts;
 use nfs::state::nfs4::records::ClientRecords;
 use nfs::state::nlm::Locks;
 use smb::persistent::PersistentOpens;
-use stable::{StableDir, files};
+use stable::{Replica, StableDir, files};
 use std::fs;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
@@ -81,17 +81,29 @@ pub(crate) struct Stable {
     pub(crate) records: Arc<ClientRecords>,
     /// Opens of SMB clients on continuously available shares; none if they are not kept.
     pub(crate) opens: Option<PersistentOpens>,
+    /// The server scope of NFSv4, if the service shares it with others.
+    pub(crate) scope: Option<String>,
     /// The time in which they claim again what they had, for all volumes that are there already.
     pub(crate) grace: Grace,
 }
 
 /// Reads the owners of locks and open files of the last run from `dir`.
-pub(crate) fn stable(dir: &Path, now: Nanos, lease: &LeaseArgs) -> anyhow::Result<Stable> {
+///
+/// With a replica the directory is a copy of it.
+pub(crate) fn stable(
+    dir: &Path,
+    now: Nanos,
+    lease: &LeaseArgs,
+    replica: Option<Arc<dyn Replica>>,
+) -> anyhow::Result<Stable> {
     lease.check()?;
     let grace = lease.grace();
     let random = u32::try_from(instance()? >> 32)?;
     let locked = match StableDir::open(dir) {
-        Ok(locked) => Arc::new(locked),
+        Ok(locked) => Arc::new(match replica {
+            Some(replica) => locked.with_replica(replica),
+            None => locked,
+        }),
         Err(error) if error.kind() == ErrorKind::WouldBlock => {
             tracing::warn!(
                 "another process keeps its clients' locks in {}: locks of this process are lost when it restarts, and clients \
@@ -99,7 +111,13 @@ pub(crate) fn stable(dir: &Path, now: Nanos, lease: &LeaseArgs) -> anyhow::Resul
                 dir.display()
             );
             let records = Arc::new(ClientRecords::in_memory(random));
-            return Ok(Stable { locks: Locks::default(), records, opens: None, grace: Grace::default() });
+            return Ok(Stable {
+                locks: Locks::default(),
+                records,
+                opens: None,
+                scope: None,
+                grace: Grace::default(),
+            });
         }
         Err(error) => {
             return Err(error).with_context(|| format!("cannot lock the directory {}", dir.display()));
@@ -122,7 +140,7 @@ pub(crate) fn stable(dir: &Path, now: Nanos, lease: &LeaseArgs) -> anyhow::Resul
         of_volumes.expire(now);
     }
     let locks = Locks::restarted_with(hosts, grace);
-    Ok(Stable { locks, records, opens: Some(opens), grace: of_volumes })
+    Ok(Stable { locks, records, opens: Some(opens), scope: None, grace: of_volumes })
 }
 
 /// Whether it is on disk that the grace period is over.

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -17,20 +18,21 @@ const OSD_BYTES: u64 = 4 << 30;
 /// A running cluster. Its daemons end when it is dropped.
 pub(super) struct Cluster {
     dir: PathBuf,
+    address: Ipv4Addr,
     daemons: Vec<Process>,
 }
 
 impl Cluster {
-    /// Starts a cluster with all its files in `dir`, on the loopback interface.
-    pub(super) fn start(dir: &Path) -> anyhow::Result<Self> {
+    /// Starts a cluster with all its files in `dir`, at an address of this machine.
+    pub(super) fn start(dir: &Path, address: Ipv4Addr) -> anyhow::Result<Self> {
         process::empty_dir(dir)?;
         for name in ["mon", "mgr", "mds", "osd0", "run", "log"] {
             fs::create_dir(dir.join(name))?;
         }
-        let mut cluster = Self { dir: dir.to_owned(), daemons: Vec::new() };
+        let mut cluster = Self { dir: dir.to_owned(), address, daemons: Vec::new() };
         let [fsid, osd] = [0, 1].map(|_| fs::read_to_string("/proc/sys/kernel/random/uuid"));
         let (fsid, osd) = (fsid?.trim().to_owned(), osd?.trim().to_owned());
-        fs::write(cluster.conf(), configuration(dir, &fsid))?;
+        fs::write(cluster.conf(), configuration(dir, address, &fsid))?;
         cluster.start_monitor(&fsid)?;
         cluster.start_osd(&osd)?;
         cluster.start_file_system()?;
@@ -73,8 +75,8 @@ impl Cluster {
         self.run(&[&admin[..], &all, &["--cap", "mgr", "allow *"]].concat())?;
         self.run(&[tool, "--create-keyring", &own, "--gen-key", "-n", "mon.", "--cap", "mon", "allow *"])?;
         self.run(&[tool, &own, "--import-keyring", &keyring])?;
-        let address = "[v2:127.0.0.1:3300,v1:127.0.0.1:6789]";
-        self.run(&["monmaptool", "--create", "--clobber", "--addv", "a", address, "--fsid", fsid, &map])?;
+        let address = monitor(self.address);
+        self.run(&["monmaptool", "--create", "--clobber", "--addv", "a", &address, "--fsid", fsid, &map])?;
         let conf = self.path("ceph.conf");
         let make = ["ceph-mon", "-c", &conf, "--mkfs", "-i", "a", "--monmap", &map, "--keyring", &own];
         self.run(&make)?;
@@ -126,7 +128,12 @@ impl Cluster {
     }
 }
 
-fn configuration(dir: &Path, fsid: &str) -> String {
+/// The address of the monitor.
+fn monitor(address: Ipv4Addr) -> String {
+    format!("[v2:{address}:3300,v1:{address}:6789]")
+}
+
+fn configuration(dir: &Path, address: Ipv4Addr, fsid: &str) -> String {
     let dir = dir.display();
     let mut text = String::new();
     let mut section = |name: &str, lines: &[(&str, String)]| {
@@ -145,11 +152,11 @@ fn configuration(dir: &Path, fsid: &str) -> String {
         ("log file", format!("{dir}/log/$name.log")),
         ("admin socket", format!("{dir}/run/$name.$pid.asok")),
         ("crash dir", format!("{dir}/crash")),
+        ("mon host", monitor(address)),
+        ("public addr", address.to_string()),
+        ("cluster addr", address.to_string()),
     ];
     let global = plain(&[
-        ("mon host", "[v2:127.0.0.1:3300,v1:127.0.0.1:6789]"),
-        ("public addr", "127.0.0.1"),
-        ("cluster addr", "127.0.0.1"),
         ("auth cluster required", "cephx"),
         ("auth service required", "cephx"),
         ("auth client required", "cephx"),

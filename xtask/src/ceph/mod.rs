@@ -2,7 +2,9 @@
 
 mod cluster;
 mod evict;
+mod gateways;
 mod kill;
+mod network;
 mod service;
 
 use std::path::PathBuf;
@@ -42,6 +44,8 @@ enum Part {
     Kill,
     /// A service whose session the cluster ends.
     Evict,
+    /// Several gateways, of which one fails.
+    Gateways,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
@@ -53,7 +57,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Share::new(0, work.join("smb-clients.log"))?;
         return namespace::run_inside(INSIDE);
     }
-    let cluster = Cluster::start(&work.join("cluster")).context("cannot start a Ceph cluster")?;
+    network::make_bridge()?;
+    let cluster = Cluster::start(&work.join("cluster"), network::CEPH).context("cannot start a Ceph cluster")?;
     eprintln!("ceph: {}", cluster.ceph(&["version"])?.trim());
     let has = |part| args.only.is_empty() || args.only.contains(&part);
     if has(Part::Suites) {
@@ -65,6 +70,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     if has(Part::Evict) {
         evict::run(&binary, &cluster, &work, if args.brief { 2 } else { 10 })?;
+    }
+    if has(Part::Gateways) {
+        gateways::run(&binary, &cluster, &work, if args.brief { 2 } else { 50 })?;
     }
     Ok(())
 }

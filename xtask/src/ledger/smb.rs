@@ -4,6 +4,7 @@
 //! Names, data and sizes only: SMB has no modes, and no handles that survive a connection.
 
 use std::io::{self, BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::{ChildStdin, ChildStdout, Stdio};
 
@@ -21,7 +22,7 @@ const EPOCH: u64 = 11_644_473_600;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Share {
-    pub(crate) port: u16,
+    pub(crate) address: SocketAddr,
     python: PathBuf,
     log: PathBuf,
 }
@@ -36,15 +37,20 @@ impl Share {
     /// Serves the export of [`plimsoll_command`](crate::server::plimsoll_command) at a loopback port. The
     /// clients' output goes to `log`.
     pub(crate) fn new(port: u16, log: PathBuf) -> anyhow::Result<Self> {
-        Ok(Self { port, python: environment(&log)?, log })
+        Self::at((Ipv4Addr::LOCALHOST, port).into(), log)
+    }
+
+    pub(crate) fn at(address: SocketAddr, log: PathBuf) -> anyhow::Result<Self> {
+        Ok(Self { address, python: environment(&log)?, log })
     }
 
     pub(crate) fn connect(&self) -> anyhow::Result<Smb> {
         let program = programs().join("ledger.py");
         let [python, program] =
             [&self.python, &program].map(|path| path.to_str().context("path is not UTF-8"));
-        let (port, share) = (self.port.to_string(), PLIMSOLL_EXPORT.trim_start_matches('/'));
-        let argv = [python?, program?, &port, share, USER.name, USER.password].map(String::from);
+        let (host, port) = (self.address.ip().to_string(), self.address.port().to_string());
+        let share = PLIMSOLL_EXPORT.trim_start_matches('/');
+        let argv = [python?, program?, &host, &port, share, USER.name, USER.password].map(String::from);
         let mut client = Process::start_with_stdin(
             &argv,
             Stdio::piped(),

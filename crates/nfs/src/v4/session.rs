@@ -88,7 +88,7 @@ pub(super) fn exchange_id(
             flags: ExchangeIdFlags::USE_NON_PNFS | confirmed,
             state_protect: StateProtectInfo::None,
             server_owner: ServerOwner { minor_id: 0, major_id: &state.name },
-            server_scope: &state.name,
+            server_scope: &state.scope,
             server_impl_id: None,
         },
     )

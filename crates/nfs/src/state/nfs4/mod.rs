@@ -57,8 +57,10 @@ pub struct ServiceState {
     /// Users and groups by name; `None` where they are numbers.
     pub(crate) names: Option<IdNames>,
     pub(crate) port: u16,
-    /// The unique name of this service (`so_major_id`, `eir_server_scope`).
+    /// The unique name of this service (`so_major_id`).
     pub(crate) name: Box<[u8]>,
+    /// The name of the services that belong together (`eir_server_scope`): that of this service, if it is alone.
+    pub(crate) scope: Box<[u8]>,
     clients: Mutex<Clients>,
     sessions: RwLock<HashMap<SessionId, Arc<Session>>>,
     sessions_made: AtomicU64,
@@ -96,6 +98,7 @@ impl ServiceState {
             names: None,
             port: DEFAULT_PORT,
             name: name.into(),
+            scope: name.into(),
             clients: Mutex::new(Clients::new(&tables.introductions)),
             sessions: RwLock::default(),
             sessions_made: AtomicU64::new(0),
@@ -109,6 +112,12 @@ impl ServiceState {
             delegates_writing: false,
             namespace_tracker: NamespaceTracker::default(),
         }
+    }
+
+    /// Makes this one of several services that move between machines. Linux clients give up reclaiming their state when they
+    /// find another scope.
+    pub fn in_scope(self, scope: &[u8]) -> Self {
+        Self { scope: scope.into(), ..self }
     }
 
     /// Adds the clients recorded before a restart, which reclaim state until `grace` ends.

@@ -1,0 +1,243 @@
+//! `plimsoll cluster`: gateways and endpoints.
+
+use super::clock::since_1970_ms;
+use super::membership::{self, Member};
+use super::settings;
+use crate::config::Config;
+use crate::manage::Table;
+use crate::number::whole;
+use crate::state;
+use anyhow::{Context, anyhow};
+use clap::{Args, Subcommand};
+use cluster::{Cluster, EndpointRecord, GatewayState, Invitation, Name, View};
+use serde_json::{Value, json};
+use std::io::Read;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+/// Gateways in front of one CephFS.
+#[derive(Debug, Args)]
+pub(crate) struct ClusterArgs {
+    /// Configuration of this gateway, with [ceph] and [cluster] [default for root: /etc/plimsoll/plimsoll.toml]
+    #[arg(long, global = true, value_name = "FILE", env = "PLIMSOLL_CONFIG")]
+    config: Option<PathBuf>,
+    /// Data directory [default: that of the configuration]
+    #[arg(long, global = true, value_name = "DIR", env = "PLIMSOLL_DATA")]
+    data: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Make a new cluster with this machine as its first gateway.
+    Init {
+        /// Seconds after which another gateway may take the endpoints of a silent one
+        #[arg(long, default_value_t = 3, value_name = "SECONDS", value_parser = whole::<u64>(1..=60))]
+        lease: u64,
+    },
+    /// Print an invitation, with which one machine can join the cluster.
+    Invite {
+        /// Minutes until the invitation expires
+        #[arg(long, default_value_t = 60, value_name = "MINUTES", value_parser = whole::<u64>(1..=10_080))]
+        minutes: u64,
+    },
+    /// Join a cluster as a new gateway. The invitation is read from the standard input.
+    Join,
+    /// Show gateways and endpoints.
+    Status {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Move all endpoints away from a gateway, and give it no new ones.
+    Drain { gateway: Name },
+    /// End the drain of a gateway.
+    Resume { gateway: Name },
+    /// Remove a gateway that serves nothing from the cluster.
+    Remove { gateway: Name },
+    /// Manage endpoints.
+    #[command(subcommand)]
+    Endpoint(EndpointCommand),
+}
+
+#[derive(Debug, Subcommand)]
+enum EndpointCommand {
+    /// Add an endpoint: a service with an address, pools, volumes and users of its own.
+    Create {
+        name: Name,
+        /// Address with the length of the network's prefix, such as 10.1.0.50/24
+        #[arg(long, value_name = "ADDRESS/BITS", value_parser = network_address)]
+        address: NetworkAddress,
+        /// Gateway that serves it as long as it can [default: any]
+        #[arg(long, value_name = "GATEWAY")]
+        gateway: Option<Name>,
+    },
+    /// Move an endpoint to a gateway, which serves it from now on as long as it can.
+    Move {
+        name: Name,
+        /// Gateway, or "any"
+        gateway: String,
+    },
+    /// Remove an endpoint that no gateway serves, with its pools, rules and users. Data of its volumes stays on the CephFS.
+    Delete { name: Name },
+}
+
+#[derive(Clone, Copy, Debug)]
+struct NetworkAddress {
+    address: IpAddr,
+    prefix: u8,
+}
+
+fn network_address(text: &str) -> Result<NetworkAddress, String> {
+    let parsed = text.split_once('/').and_then(|(address, prefix)| {
+        let address: IpAddr = address.parse().ok()?;
+        let bits = if address.is_ipv4() { 32 } else { 128 };
+        Some(NetworkAddress { address, prefix: prefix.parse().ok().filter(|prefix| (1..=bits).contains(prefix))? })
+    });
+    parsed.ok_or_else(|| "allowed: an address and the length of its prefix, as in 10.1.0.50/24 or fd00::50/64".to_owned())
+}
+
+pub(crate) fn run(args: ClusterArgs) -> anyhow::Result<()> {
+    let mut config = Config::read_or_default(args.config.as_deref())?;
+    config.data = args.data.unwrap_or(config.data);
+    match args.command {
+        Command::Init { lease } => init(&config, Duration::from_secs(lease)),
+        Command::Join => join(&config),
+        command => run_as_member(command, &membership::open(&config)?),
+    }
+}
+
+fn run_as_member(command: Command, member: &Member) -> anyhow::Result<()> {
+    let cluster = &member.cluster;
+    match command {
+        Command::Init { .. } | Command::Join => {}
+        Command::Invite { minutes } => {
+            let valid_ms = Duration::from_secs(minutes * 60).as_millis().try_into()?;
+            println!("{}", cluster.invite(since_1970_ms(), valid_ms, &state::must_random)?);
+        }
+        Command::Status { json } => status(member, json)?,
+        Command::Drain { gateway } => cluster.set_drained(&gateway, true)?,
+        Command::Resume { gateway } => cluster.set_drained(&gateway, false)?,
+        Command::Remove { gateway } => cluster.remove_gateway(&gateway)?,
+        Command::Endpoint(EndpointCommand::Create { name, address, gateway }) => {
+            let NetworkAddress { address, prefix } = address;
+            cluster.create_endpoint(&name, &EndpointRecord { address, prefix, gateway, created_ms: since_1970_ms() })?;
+        }
+        Command::Endpoint(EndpointCommand::Move { name, gateway }) => {
+            let gateway = (gateway != "any").then(|| gateway.parse().map_err(|error: String| anyhow!(error))).transpose()?;
+            cluster.prefer(&name, gateway.as_ref())?;
+        }
+        Command::Endpoint(EndpointCommand::Delete { name }) => cluster.remove_endpoint(&name)?,
+    }
+    Ok(())
+}
+
+fn init(config: &Config, lease: Duration) -> anyhow::Result<()> {
+    state::make_dir(&config.data)?;
+    let (own, store, settings) = membership::connect_new(config)?;
+    let cluster = Cluster::init(store, &own, lease, &state::must_random)?;
+    membership::keep_key(&config.data, cluster.key())?;
+    println!("The pool {} has a cluster, and this machine is its gateway {own}.", settings.pool);
+    Ok(())
+}
+
+fn join(config: &Config) -> anyhow::Result<()> {
+    state::make_dir(&config.data)?;
+    let (own, store, _) = membership::connect_new(config)?;
+    let mut text = String::new();
+    std::io::stdin().take(4096).read_to_string(&mut text).context("cannot read the invitation")?;
+    let cluster = Cluster::join(store, &Invitation::parse(&text)?, &own, since_1970_ms())?;
+    membership::keep_key(&config.data, cluster.key())?;
+    println!("This machine is the gateway {own}.");
+    Ok(())
+}
+
+fn status(member: &Member, as_json: bool) -> anyhow::Result<()> {
+    let before = member.cluster.view()?;
+    // A gateway or a lease lives if it was renewed between two looks.
+    thread::sleep(before.times.renewal * 5 / 2);
+    let view = member.cluster.view()?;
+    if as_json {
+        println!("{}", serde_json::to_string_pretty(&as_value(&before, &view))?);
+        return Ok(());
+    }
+    let mut table = Table::new(&["GATEWAY", "STATE", "ENDPOINTS", "VERSION", "HOST"]);
+    for (name, gateway) in &view.gateways {
+        let endpoints = served_by(&view, name).join(", ");
+        let (version, host) = (&gateway.record.version, &gateway.record.host);
+        table.row([name.to_string(), gateway_state(&before, name, gateway).to_owned(), endpoints, version.clone(), host.clone()]);
+    }
+    print!("{table}");
+    println!();
+    let mut table = Table::new(&["ENDPOINT", "ADDRESS", "STATE", "GATEWAY", "PREFERRED"]);
+    for (name, endpoint) in &view.endpoints {
+        let address = format!("{}/{}", endpoint.record.address, endpoint.record.prefix);
+        let preferred = endpoint.record.gateway.as_ref().map_or("any".to_owned(), Name::to_string);
+        let state = endpoint_state(&before, &view, name).to_owned();
+        table.row([name.to_string(), address, state, holder(&view, name).unwrap_or_default().to_owned(), preferred]);
+    }
+    print!("{table}");
+    Ok(())
+}
+
+fn as_value(before: &View, view: &View) -> Value {
+    let gateways = view.gateways.iter().map(|(name, gateway)| {
+        json!({
+            "name": name.as_str(),
+            "state": gateway_state(before, name, gateway),
+            "endpoints": served_by(view, name),
+            "version": gateway.record.version,
+            "host": gateway.record.host,
+        })
+    });
+    let endpoints = view.endpoints.iter().map(|(name, endpoint)| {
+        json!({
+            "name": name.as_str(),
+            "address": endpoint.record.address.to_string(),
+            "prefix": endpoint.record.prefix,
+            "state": endpoint_state(before, view, name),
+            "gateway": holder(view, name),
+            "preferred_gateway": endpoint.record.gateway.as_ref().map(Name::as_str),
+        })
+    });
+    json!({
+        "cluster": view.id,
+        "lease_seconds": view.times.lease.as_secs(),
+        "gateways": gateways.collect::<Vec<_>>(),
+        "endpoints": endpoints.collect::<Vec<_>>(),
+    })
+}
+
+fn gateway_state(before: &View, name: &Name, gateway: &GatewayState) -> &'static str {
+    let earlier = before.gateways.get(name).map(|earlier| (earlier.record.instance, earlier.record.beat));
+    let lives = earlier.is_none_or(|earlier| earlier != (gateway.record.instance, gateway.record.beat));
+    match (gateway.record.has_stopped, lives, gateway.is_drained) {
+        (true, ..) => "stopped",
+        (false, false, _) => "silent",
+        (false, true, true) => "drained",
+        (false, true, false) => "ready",
+    }
+}
+
+fn endpoint_state(before: &View, view: &View, name: &Name) -> &'static str {
+    let lease = |view: &View| view.endpoints.get(name).and_then(|endpoint| endpoint.lease.clone());
+    match (lease(view), lease(before)) {
+        (None, _) => "incomplete",
+        (Some(lease), _) if lease.holder.is_none() => "not served",
+        (now, earlier) if now == earlier => "silent",
+        _ => "served",
+    }
+}
+
+fn holder<'v>(view: &'v View, name: &Name) -> Option<&'v str> {
+    let lease = view.endpoints.get(name)?.lease.as_ref()?;
+    Some(lease.holder.as_ref()?.gateway.as_str())
+}
+
+fn served_by<'v>(view: &'v View, gateway: &Name) -> Vec<&'v str> {
+    let serves = |name: &&Name| holder(view, name) == Some(gateway.as_str());
+    view.endpoints.keys().filter(serves).map(Name::as_str).collect()
+}

@@ -1,0 +1,77 @@
+//! The process of an endpoint: a whole service whose state is in the store of the cluster.
+
+use super::lease_keeper::LeaseKeeper;
+use super::membership;
+use super::replica::EndpointState;
+use super::settings;
+use crate::config::Config;
+use crate::host::Moving;
+use crate::serve;
+use crate::state;
+use anyhow::{Context, bail};
+use cluster::{Holding, LeaseHolder, Name};
+use rustix::process::{Signal, set_parent_process_death_signal};
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// The identity of the process, which its gateway gives it.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct EndpointArgs {
+    /// The endpoint to serve.
+    #[arg(long, hide = true, requires = "run")]
+    pub(crate) endpoint: Option<Name>,
+    /// The run of the gateway that has its lease.
+    #[arg(long, hide = true, requires = "endpoint")]
+    pub(crate) run: Option<u64>,
+}
+
+/// Serves an endpoint until it is told to stop, or its lease ends.
+pub(crate) fn run(config: &Config, endpoint: &Name, run: u64) -> anyhow::Result<ExitCode> {
+    end_with_gateway()?;
+    let member = membership::open(config)?;
+    let view = member.cluster.view()?;
+    let found = view.endpoints.get(endpoint).with_context(|| format!("there is no endpoint {endpoint}"))?;
+    let holder = LeaseHolder { gateway: member.own.to_string(), instance: run };
+    let (store, key) = (member.cluster.store().clone(), member.cluster.key());
+    let holding = Holding::resume(store, key, endpoint, &holder, view.times)?;
+    let holding = holding.context("another gateway has the endpoint")?;
+    let state = holding.state();
+    let keeper = LeaseKeeper::start(holding, view.times)?;
+    let pairs = state.load().context("cannot read the state of the endpoint")?;
+    let config = settings::of_endpoint(config, endpoint, found.record.address);
+    make_empty(&config.data)?;
+    stable::restore(&config.data, &pairs).context("cannot restore the state of the endpoint")?;
+    let moving = Moving {
+        name: endpoint.to_string(),
+        scope: view.id.clone(),
+        state: Arc::new(EndpointState::new(state)),
+        stored: pairs,
+        before_listening: Box::new(|| Ok(())),
+    };
+    serve::serve_until_told(&config, Some(moving))?;
+    keeper.release();
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Has the kernel end this process in good order when its gateway dies.
+fn end_with_gateway() -> anyhow::Result<()> {
+    let parent = std::os::unix::process::parent_id();
+    set_parent_process_death_signal(Some(Signal::TERM))?;
+    if std::os::unix::process::parent_id() != parent {
+        bail!("the gateway of this endpoint has ended");
+    }
+    Ok(())
+}
+
+/// Makes the directory, without what an earlier process left in it.
+fn make_empty(dir: &Path) -> anyhow::Result<()> {
+    match fs::remove_dir_all(dir) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            return Err(error).with_context(|| format!("cannot remove {}", dir.display()));
+        }
+        _ => state::make_dir(dir),
+    }
+}

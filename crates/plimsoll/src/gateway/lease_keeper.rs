@@ -1,0 +1,94 @@
+//! The lease of the endpoint that this process serves: it is renewed, and the process ends when it cannot be.
+
+use super::clock::since_boot;
+use super::store::RadosStore;
+use anyhow::Context;
+use cluster::{Holding, RenewError, Times};
+use rustix::process::{Signal, getpid, kill_process};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// The pause after a renewal that the store refused.
+const RETRY: Duration = Duration::from_millis(50);
+
+/// Renews a lease on a thread of its own until it is released.
+pub(crate) struct LeaseKeeper {
+    stop: mpsc::Sender<()>,
+    thread: JoinHandle<Holding<RadosStore>>,
+}
+
+impl LeaseKeeper {
+    /// Renews once, and goes on in the background. From now on this process ends by itself when the lease does.
+    pub(crate) fn start(mut holding: Holding<RadosStore>, times: Times) -> anyhow::Result<Self> {
+        let sent = since_boot();
+        holding.renew(sent).map_err(|error| anyhow::anyhow!("cannot renew the lease: {error}"))?;
+        let until = Arc::new(AtomicU64::new(0));
+        allow_answers(&until, holding.answers_until());
+        let watched = Arc::clone(&until);
+        thread::Builder::new().name("lease watch".into()).spawn(move || watch(&watched)).context("a thread")?;
+        let (stop, stopped) = mpsc::channel();
+        let renew = move || keep(holding, times, &until, &stopped);
+        let thread = thread::Builder::new().name("lease".into()).spawn(renew).context("a thread")?;
+        Ok(Self { stop, thread })
+    }
+
+    /// Ends the lease, so that another gateway need not wait for its end.
+    pub(crate) fn release(self) {
+        drop(self.stop);
+        match self.thread.join().map(Holding::release) {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!("other gateways wait for the end of the lease: {error}"),
+            Err(_) => tracing::error!("the thread of the lease panicked"),
+        }
+    }
+}
+
+fn keep(
+    mut holding: Holding<RadosStore>,
+    times: Times,
+    until: &AtomicU64,
+    stopped: &mpsc::Receiver<()>,
+) -> Holding<RadosStore> {
+    let mut pause = times.renewal;
+    while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+        match holding.renew(since_boot()) {
+            Ok(()) => {
+                allow_answers(until, holding.answers_until());
+                pause = times.renewal;
+            }
+            Err(RenewError::Lost) => end_now("another gateway has taken the endpoint"),
+            Err(RenewError::Store(error)) => {
+                tracing::warn!("cannot renew the lease: {error}");
+                pause = RETRY;
+            }
+        }
+    }
+    holding
+}
+
+fn allow_answers(until: &AtomicU64, time: Duration) {
+    let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    until.store(nanos, Ordering::Release);
+}
+
+/// Ends the process when the lease is over: a thread of it may be stuck in the cluster's library, so nothing else is sure.
+fn watch(until: &AtomicU64) {
+    loop {
+        let rest = Duration::from_nanos(until.load(Ordering::Acquire)).saturating_sub(since_boot());
+        if rest.is_zero() {
+            end_now("the lease was not renewed in time");
+        }
+        thread::sleep(rest);
+    }
+}
+
+/// Kills this process: the kernel closes its connections, and no destructor of a library waits for the cluster.
+fn end_now(reason: &str) -> ! {
+    tracing::error!("this endpoint ends here: {reason}");
+    loop {
+        _ = kill_process(getpid(), Signal::KILL);
+    }
+}

@@ -1,0 +1,52 @@
+//! The membership of this machine in a cluster: its key, and the connection to the store.
+
+use super::settings::{self, ClusterConfig};
+use super::store::RadosStore;
+use crate::config::Config;
+use anyhow::{Context, bail};
+use cluster::{Cluster, ClusterKey, KEY_BYTES, Name};
+use control::KeyFile;
+use std::path::Path;
+
+const KEY_FILE: &str = "cluster.key";
+
+/// A gateway's view of its own configuration and cluster.
+pub(crate) struct Member {
+    pub(crate) own: Name,
+    pub(crate) cluster: Cluster<RadosStore>,
+}
+
+fn key_file(data: &Path) -> KeyFile<KEY_BYTES> {
+    KeyFile::new(data.join(KEY_FILE), "the key can read the secrets of all endpoints")
+}
+
+/// Opens the cluster that this machine has joined.
+pub(crate) fn open(config: &Config) -> anyhow::Result<Member> {
+    let cluster = settings::cluster(config)?;
+    let own = cluster.gateway()?;
+    let key = key_file(&config.data).read()?.with_context(|| {
+        format!(
+            "this machine is no gateway yet: {} is missing. Make a cluster with \"plimsoll cluster init\", or join one \
+             with \"plimsoll cluster join\"",
+            config.data.join(KEY_FILE).display()
+        )
+    })?;
+    let store = RadosStore::connect(&config.ceph, cluster)?;
+    Ok(Member { own, cluster: Cluster::open(store, ClusterKey::new(key))? })
+}
+
+/// Connects to the store of a cluster that this machine is to make or join.
+pub(super) fn connect_new<'c>(config: &'c Config) -> anyhow::Result<(Name, RadosStore, &'c ClusterConfig)> {
+    let cluster = settings::cluster(config)?;
+    let own = cluster.gateway()?;
+    if key_file(&config.data).read()?.is_some() {
+        bail!("this machine is a gateway already: {} is there", config.data.join(KEY_FILE).display());
+    }
+    Ok((own, RadosStore::connect(&config.ceph, cluster)?, cluster))
+}
+
+/// Stores the key of the cluster on this machine.
+pub(super) fn keep_key(data: &Path, key: &ClusterKey) -> anyhow::Result<()> {
+    key_file(data).read_or_make(|bytes| bytes.copy_from_slice(key.as_bytes()))?;
+    Ok(())
+}

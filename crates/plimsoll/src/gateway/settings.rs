@@ -1,0 +1,77 @@
+//! `[cluster]`, and the parts of a configuration that an endpoint changes.
+
+use crate::config::{Config, StorageKind};
+use anyhow::{Context, bail};
+use cluster::Name;
+use serde::Deserialize;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+/// `[cluster]`
+#[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct ClusterConfig {
+    /// Replicated RADOS pool for the state of the cluster.
+    pub(crate) pool: String,
+    /// Name of this gateway; without the key, the first label of the name of the host.
+    pub(crate) gateway: Option<String>,
+    /// Network interface that gets the addresses of endpoints; without the key, another program moves them.
+    pub(crate) interface: Option<String>,
+}
+
+impl Default for ClusterConfig {
+    fn default() -> Self {
+        Self { pool: "plimsoll".into(), gateway: None, interface: None }
+    }
+}
+
+impl ClusterConfig {
+    /// The name of this gateway.
+    pub(crate) fn gateway(&self) -> anyhow::Result<Name> {
+        let named = self.gateway.clone();
+        let host = || {
+            let host = rustix::system::uname().nodename().to_string_lossy().to_ascii_lowercase();
+            host.split('.').next().unwrap_or_default().to_owned()
+        };
+        let name = named.unwrap_or_else(host);
+        name.parse().map_err(|error: String| anyhow::anyhow!("cluster.gateway: {error}"))
+    }
+}
+
+/// The settings of a cluster; an error if the configuration has none.
+pub(crate) fn cluster(config: &Config) -> anyhow::Result<&ClusterConfig> {
+    let cluster = config.cluster.as_ref().context(
+        "the configuration has no [cluster]: add it, and storage = \"cephfs\", to make this machine a gateway",
+    )?;
+    if config.storage != StorageKind::CephFs {
+        bail!("[cluster] needs storage = \"cephfs\": gateways have their volumes on one CephFS");
+    }
+    Ok(cluster)
+}
+
+/// The local copy of the state of an endpoint.
+pub(crate) fn data_dir(data: &Path, endpoint: &Name) -> PathBuf {
+    data.join("endpoints").join(endpoint.as_str())
+}
+
+/// The configuration of an endpoint: that of its gateway, at the address and with the directories of the endpoint.
+pub(crate) fn of_endpoint(gateway: &Config, endpoint: &Name, address: IpAddr) -> Config {
+    let mut config = gateway.clone();
+    let at_address = |listen: &mut SocketAddr| listen.set_ip(address);
+    config.data = data_dir(&gateway.data, endpoint);
+    at_address(&mut config.nfs.listen);
+    config.smb.listen.as_mut().into_iter().for_each(at_address);
+    config.replication.listen.as_mut().into_iter().for_each(at_address);
+    if config.api.certificate.is_some() || config.api.insecure {
+        at_address(&mut config.api.listen);
+    } else {
+        // Several endpoints of a gateway cannot have the same port of the loopback interface.
+        config.api.listen = SocketAddr::from(([127, 0, 0, 1], 0));
+    }
+    let directory = gateway.ceph.directory.trim_end_matches('/');
+    config.ceph.directory = format!("{directory}/{endpoint}");
+    // The session of an earlier process of this name is ended, at whichever gateway it ran.
+    config.ceph.gateway = Some(endpoint.to_string());
+    config
+}

@@ -1,0 +1,35 @@
+//! The store of a cluster: objects in a RADOS pool.
+
+use super::settings::ClusterConfig;
+use crate::config::CephConfig;
+use ceph::{ObjectChange, Presence, Rados, RadosOptions};
+use cluster::{Change, SharedStore};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+#[derive(Clone)]
+pub(crate) struct RadosStore(Arc<Rados>);
+
+impl RadosStore {
+    pub(crate) fn connect(ceph: &CephConfig, cluster: &ClusterConfig) -> anyhow::Result<Self> {
+        let options = RadosOptions {
+            conf: ceph.conf.clone(),
+            user: ceph.user.clone(),
+            pool: cluster.pool.clone(),
+            connect_timeout: RadosOptions::CONNECT_TIMEOUT,
+        };
+        Ok(Self(Arc::new(Rados::connect(&options)?)))
+    }
+}
+
+impl SharedStore for RadosStore {
+    fn load(&self, object: &str, prefix: &str) -> io::Result<BTreeMap<String, Vec<u8>>> {
+        Ok(self.0.load_prefix(object, prefix)?.unwrap_or_default())
+    }
+
+    fn change(&self, object: &str, change: &Change) -> io::Result<bool> {
+        let Change { conditions, sets, removals } = change.clone();
+        self.0.change(object, &ObjectChange { presence: Presence::Any, conditions, removals, sets })
+    }
+}
