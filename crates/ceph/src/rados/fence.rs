@@ -19,10 +19,11 @@ impl Rados {
         Ok(addresses)
     }
 
-    /// Excludes the connection with these addresses from all OSDs for some time; returns when the monitors have agreed on it.
+    /// Excludes the connection with these addresses from all OSDs for some time; returns when the monitors have agreed on it,
+    /// which they do once a second (`paxos_propose_interval`).
     ///
-    /// Operations that reach an OSD before it knows may still succeed: call [`Rados::wait_for_latest_map`] before the next
-    /// operation. The monitors need `allow command "osd blocklist"`.
+    /// An OSD may not know yet: call [`Rados::wait_for_latest_map`], then load the objects that the other client must not
+    /// change any more. The Ceph user needs `allow command "osd blocklist" with blocklistop=add` at the monitors.
     pub fn blocklist(&self, addresses: &str, seconds: u32) -> io::Result<()> {
         for address in addresses_of(addresses)? {
             // The number must have a fraction: the monitors want a float.
@@ -39,10 +40,10 @@ impl Rados {
         Ok(())
     }
 
-    /// Waits until this client has the newest map.
+    /// Waits until this client has the newest map of the OSDs, with the list of excluded clients.
     ///
-    /// Its later operations go with that map, so that an OSD takes the map before it runs them. After the first one that
-    /// succeeds on an object no operation of a client that the map excludes changes the object.
+    /// Its later operations go with that map, and an OSD takes the map before it runs them. So after the first one of them
+    /// that succeeds on an object, no excluded client changes the object. Other objects have other OSDs, which may not know.
     pub fn wait_for_latest_map(&self) -> io::Result<()> {
         let failed = |errno| failed("cannot wait for the map of the OSDs", &self.options.user, errno);
         self.cluster.wait_for_latest_map().map_err(failed)

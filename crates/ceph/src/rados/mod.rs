@@ -40,12 +40,13 @@ impl RadosOptions {
 
 /// A connection to a pool.
 ///
-/// Any number of threads may use it. Every call waits until the cluster answers, however long that takes: after an error
-/// that the cluster has sent the change has not happened, and there is no other error. A full cluster refuses changes that
-/// need space.
+/// Any number of threads may use it. Every call waits until the cluster answers, however long that takes. After an error a
+/// change has not happened, with one exception: a client that the cluster excludes meanwhile does not learn the outcome. A
+/// full cluster refuses changes that need space.
 ///
 /// Kinds of errors:
-/// - `ConnectionAborted`: the cluster has excluded this client (blocklist). All later calls fail as well; connect again.
+/// - `ConnectionAborted`: the cluster has excluded this client (blocklist). The change may have happened. All later calls
+///   fail as well: connect again.
 /// - `PermissionDenied`: the Ceph user lacks a capability.
 /// - `NotFound`: the pool was removed.
 /// - `StorageFull`, `QuotaExceeded`: no space in the cluster, or in the pool.

@@ -14,8 +14,8 @@
 mod recount;
 mod trash;
 
-use crate::cluster::{Cluster, OpenError, Options, Place, make_private};
-use crate::error::refused;
+use crate::cluster::{Cluster, Options, Place, make_private};
+use crate::error::{OpenError, refused};
 use crate::ffi::{Inode, SetMask, Statx, Wanted};
 use crate::node::tree::Tree;
 use crate::space::{InUse, Space, read_record, write_record};
