@@ -104,8 +104,8 @@ impl Space {
             usage: vfs::Usage::default(),
             held: 0,
         };
-        let record = read_record(&*dir.inode().map_err(refused)?)?.unwrap_or(unknown);
         let generation = dir.cluster().generation();
+        let record = read_record(&*dir.inode().map_err(refused)?)?.unwrap_or(unknown);
         Ok(Self { ledger: Ledger::new(&record, Box::new(RecordStore { dir, generation })), _in_use: in_use })
     }
 }

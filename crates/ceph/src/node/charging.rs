@@ -135,22 +135,21 @@ impl Node {
     pub(super) fn on_unlinked(self: &Arc<Self>) {
         self.counter_offset.advance();
         self.tree.ledger().refund(NAME_BYTES, 0);
-        let is_last = self.kind == FileType::Directory || {
-            let _locked = self.lock_change();
-            let is_last = match self.stat_any() {
-                Ok(now) => now.stat.links == 0,
-                Err(FsError::Stale) => true,
-                // It may have other names.
-                Err(_) => {
-                    self.tree.mark_count_doubtful();
-                    false
-                }
-            };
-            self.is_nameless.store(is_last, Ordering::SeqCst);
-            is_last
+        // A directory has one name. A file gets no other one while this decides.
+        let locked = (self.kind != FileType::Directory).then(|| self.lock_change());
+        let is_last = locked.is_none()
+            || match self.stat_any() {
+            Ok(now) => now.stat.links == 0,
+            Err(FsError::Stale) => true,
+            // It may have other names.
+            Err(_) => {
+                self.tree.mark_count_doubtful();
+                false
+            }
         };
+        self.is_nameless.store(is_last, Ordering::SeqCst);
+        drop(locked);
         if is_last {
-            self.is_nameless.store(true, Ordering::SeqCst);
             if self.is_pinned() {
                 self.tree.nameless.lock().push(Arc::clone(self));
             } else {

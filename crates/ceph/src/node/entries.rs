@@ -86,13 +86,14 @@ impl Node {
             return Ok((Change { before, after: before }, Change { before: to_before, after: to_before }));
         }
         self.check_replaceable(target, &moved, victim.as_deref())?;
+        let has_other_names = match &victim {
+            Some(victim) if victim.kind != FileType::Directory => victim.stat_any()?.stat.links > 1,
+            _ => false,
+        };
         let _pending = self.begin_removal()?;
         let to_charge = (!same).then(|| self.tree.begin_entry_change(target, to_before.size));
         let entries_charge = (self.tree.begin_entry_change(self, before.size), to_charge);
         let (inode, to_inode) = (self.inode()?, target.inode()?);
-        let has_other_names = victim.as_ref().is_some_and(|victim| {
-            victim.kind != FileType::Directory && victim.stat_any().is_ok_and(|now| now.stat.links > 1)
-        });
         let renamed = match has_other_names {
             true => self.rename_by_spare(from, target, to),
             false => inode.rename(&c_name(from)?, &to_inode, &c_name(to)?).map_err(rename_refused),
@@ -178,12 +179,14 @@ impl Node {
     /// engine does not answer if the victim is an ancestor.
     fn check_replaceable(&self, target: &Self, moved: &Self, victim: Option<&Self>) -> FsResult<()> {
         let is_dir = |node: &Self| node.kind == FileType::Directory;
-        if is_dir(moved) && (std::ptr::eq(moved, target) || target.is_below(moved)?) {
+        // No entry of the one directory can be above it.
+        let crosses = !std::ptr::eq(self, target);
+        if crosses && is_dir(moved) && (std::ptr::eq(moved, target) || target.is_below(moved)?) {
             return Err(FsError::Invalid);
         }
         let Some(victim) = victim else { return Ok(()) };
         match (is_dir(moved), is_dir(victim)) {
-            (_, true) if std::ptr::eq(victim, self) || self.is_below(victim)? => Err(FsError::NotEmpty),
+            (_, true) if crosses && (std::ptr::eq(victim, self) || self.is_below(victim)?) => Err(FsError::NotEmpty),
             (true, false) => Err(FsError::NotDirectory),
             (false, true) => Err(FsError::IsDirectory),
             (true, true) if victim.stat()?.stat.size > 0 => Err(FsError::NotEmpty),

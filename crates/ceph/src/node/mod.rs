@@ -52,12 +52,13 @@ pub(crate) struct Node {
 /// The engine's objects of a node.
 #[derive(Default)]
 struct Opened {
-    /// The connection of the following.
-    generation: u64,
     /// `None` once the file was released.
     inode: Option<Arc<Inode>>,
+    /// Handles of the client of the inode.
     reader: Option<Arc<Handle>>,
     writer: Option<Arc<Handle>>,
+    /// Changes through an earlier connection may be lost, and no flush has failed for it yet.
+    has_lost: bool,
 }
 
 struct Directory {
@@ -102,13 +103,13 @@ impl Directory {
 
 impl Node {
     pub(crate) fn new(tree: Arc<Tree>, key: FileKey, inode: Inode, stat: &Statx) -> FsResult<Self> {
-        let (kind, generation) = (file_type(stat)?, tree.cluster.generation());
+        let kind = file_type(stat)?;
         Ok(Self {
             tree,
             kind,
             counter_offset: CounterOffset::new(&key, 0),
             key,
-            opened: Mutex::new(Opened { generation, inode: Some(Arc::new(inode)), ..Opened::default() }),
+            opened: Mutex::new(Opened { inode: Some(Arc::new(inode)), ..Opened::default() }),
             change_lock: Mutex::default(),
             flush: GroupFlush::default(),
             dir: (kind == FileType::Directory).then(|| Box::new(Directory::new(stat.size))),
@@ -127,14 +128,13 @@ impl Node {
     /// The engine's objects, of the present connection.
     fn opened(&self) -> FsResult<MutexGuard<'_, Opened>> {
         let mut opened = self.opened.lock();
-        if opened.generation != self.tree.cluster.generation() && opened.inode.is_some() {
-            let connection = self.tree.cluster.connection();
-            let inode = connection.client.inode_of(inode_of(&self.key)?, LIVE).map_err(stale_if_missing)?;
+        if opened.inode.as_ref().is_some_and(|inode| !self.tree.cluster.is_current(inode)) {
+            let client = self.tree.cluster.client();
+            let inode = client.inode_of(inode_of(&self.key)?, LIVE).map_err(stale_if_missing)?;
             if key_of(&inode.attrs().map_err(stale_if_missing)?)? != self.key {
                 return Err(FsError::Stale);
             }
-            let inode = Some(Arc::new(inode));
-            *opened = Opened { generation: connection.generation, inode, ..Opened::default() };
+            *opened = Opened { inode: Some(Arc::new(inode)), has_lost: true, ..Opened::default() };
         }
         Ok(opened)
     }
@@ -170,7 +170,17 @@ impl Node {
     }
 
     fn set_writer(&self, handle: Handle) {
-        self.opened.lock().writer.get_or_insert_with(|| Arc::new(handle));
+        let mut opened = self.opened.lock();
+        if opened.inode.as_ref().is_some_and(|inode| handle.is_of_client_of(inode)) {
+            opened.writer.get_or_insert_with(|| Arc::new(handle));
+        }
+    }
+
+    /// [`FsError::Wait`], once, if a connection has ended since the last flush: the call that flushes may have made its
+    /// change through that one.
+    fn check_nothing_lost(&self) -> FsResult<()> {
+        let has_lost = std::mem::take(&mut self.opened()?.has_lost);
+        if has_lost { Err(FsError::Wait(Wait::Recall)) } else { Ok(()) }
     }
 
     /// Releases the inode and its handles, so that a file without a name is freed even if the node is still referenced.
@@ -392,6 +402,7 @@ impl vfs::Node for Node {
 
     fn sync(&self, scope: SyncScope) -> FsResult<()> {
         self.flush.join(scope, |scope| {
+            self.check_nothing_lost()?;
             self.flush_now(scope).inspect_err(|_| {
                 self.tree.flush_failures.fetch_add(1, Ordering::SeqCst);
             })
