@@ -32,22 +32,16 @@ impl Node {
             (true, false) => return Err(FsError::NotDirectory),
             _ => {}
         }
-        let _pending = self.begin_removal()?;
-        let entries_charge = self.tree.begin_entry_change(self, before.size);
+        let pending = self.tree.limit.counts().begin_removal()?;
+        let entries_charge = self.begin_entry_change(before.size)?;
         let (inode, name) = (self.inode()?, c_name(name)?);
         let removed = if dir { inode.remove_dir(&name) } else { inode.unlink(&name) };
         removed.map_err(refused)?;
         self.tree.cluster.note_change();
-        victim.on_unlinked();
+        victim.on_unlinked(pending.owners.is_some());
         let after = guard.attrs_after(&before)?;
         entries_charge.finish(after.size);
         Ok(Change { before, after })
-    }
-
-    fn begin_removal(&self) -> FsResult<storage::PendingChange<'_>> {
-        let pending = self.tree.ledger().begin()?;
-        pending.mark_best_effort();
-        Ok(pending)
     }
 
     pub(super) fn rename_entry(
@@ -90,9 +84,9 @@ impl Node {
             Some(victim) if victim.kind != FileType::Directory => victim.stat_any()?.stat.links > 1,
             _ => false,
         };
-        let _pending = self.begin_removal()?;
-        let to_charge = (!same).then(|| self.tree.begin_entry_change(target, to_before.size));
-        let entries_charge = (self.tree.begin_entry_change(self, before.size), to_charge);
+        let pending = self.tree.limit.counts().begin_removal()?;
+        let to_charge = (!same).then(|| target.begin_entry_change(to_before.size)).transpose()?;
+        let entries_charge = (self.begin_entry_change(before.size)?, to_charge);
         let (inode, to_inode) = (self.inode()?, target.inode()?);
         let renamed = match has_other_names {
             true => self.rename_by_spare(from, target, to),
@@ -102,7 +96,7 @@ impl Node {
         self.tree.cluster.note_change();
         moved.counter_offset.advance();
         if let Some(victim) = victim {
-            victim.on_unlinked();
+            victim.on_unlinked(pending.owners.is_some());
         }
         if !same && !has_other_names {
             // The reply has the state of the other directory only.
@@ -148,17 +142,14 @@ impl Node {
         if file.is_nameless.load(Ordering::SeqCst) {
             return Err(FsError::Stale);
         }
-        let charge = self.tree.charge_link().map_err(|error| {
-            let is_taken = error == FsError::NoSpace && dir.lookup(&c_name).is_ok();
-            if is_taken { FsError::Exists } else { error }
-        })?;
-        let entries_charge = self.tree.begin_entry_change(self, before.size);
+        let charge = self.tree.charge_link(&dir, &c_name)?;
+        let entries_charge = self.begin_entry_change(before.size)?;
         file.inode()?.link(&dir, &c_name).map_err(|errno| file.or_stale(self.or_stale(refused(errno))))?;
         self.tree.cluster.note_change();
         charge.commit();
         file.counter_offset.advance();
         if let Some(file) = self.tree.table.find(&file.key) {
-            directory.add_unflushed(&file);
+            directory.unflushed.lock().add(&file);
         }
         let attrs = file.attrs_now()?;
         let dir = Change { before, after: guard.attrs_after(&before)? };

@@ -5,6 +5,7 @@ mod create;
 mod data;
 mod entries;
 mod listing;
+mod owners;
 mod ranges;
 mod setattr;
 pub(crate) mod tree;
@@ -14,13 +15,12 @@ pub(crate) mod xattrs;
 use crate::error::refused;
 use crate::ffi::{Handle, Inode, LIVE, Statx};
 use crate::stat::{VersionedStat, file_type, inode_of, key_of};
-use charging::SpaceReservations;
-pub(crate) use charging::content;
+pub(crate) use data::write_fully;
 use std::any::Any;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, MutexGuard};
-use storage::{CounterOffset, GroupFlush, Recency, TableNode};
+use storage::{CounterOffset, EntriesBytes, GroupFlush, Recency, SpaceReservations, TableNode, Unflushed};
 use tree::{Tree, stale_if_missing};
 use vfs::sync::Mutex;
 use vfs::{
@@ -44,6 +44,8 @@ pub(crate) struct Node {
     is_nameless: AtomicBool,
     /// The file has no name, and its charge was refunded.
     space_released: AtomicBool,
+    /// The last close of a file without a name refunds its owners.
+    is_owner_charged: AtomicBool,
     /// Number of users that need the file even without a name.
     pins: AtomicU32,
     recency: Recency,
@@ -62,42 +64,19 @@ struct Opened {
 }
 
 struct Directory {
-    /// New children whose attributes were set after their creation: a flush of the directory does not cover those.
-    unflushed: Mutex<Unflushed>,
-    /// Bytes charged for the entries; [`RELEASED`] after the refund.
-    charged: AtomicU64,
+    unflushed: Mutex<Unflushed<Node>>,
+    charged: EntriesBytes,
     /// Locked while the extended attributes change and while their charge is refunded: the removal of a directory takes
     /// no other lock of it.
     xattrs: Mutex<()>,
 }
 
-#[derive(Default)]
-struct Unflushed {
-    children: Vec<Arc<Node>>,
-    /// There were too many to track.
-    has_overflowed: bool,
-}
-
-/// Number of unflushed children to track. Beyond it, the whole file system is flushed.
-const CHILDREN_MAX: usize = 16;
 /// Number of objects in a row that a name may lose during one lookup.
 const LOOKUP_TRIES: u32 = 100;
-/// The charge of a directory was refunded.
-const RELEASED: u64 = u64::MAX;
 
 impl Directory {
     fn new(size: u64) -> Self {
-        let charged = AtomicU64::new(vfs::backend::charge::directory(size));
-        Self { unflushed: Mutex::default(), charged, xattrs: Mutex::default() }
-    }
-
-    fn add_unflushed(&self, child: &Arc<Node>) {
-        let mut unflushed = self.unflushed.lock();
-        if unflushed.children.len() < CHILDREN_MAX && !unflushed.has_overflowed {
-            unflushed.children.push(Arc::clone(child));
-        } else {
-            *unflushed = Unflushed { children: Vec::new(), has_overflowed: true };
-        }
+        Self { unflushed: Mutex::default(), charged: EntriesBytes::new(size), xattrs: Mutex::default() }
     }
 }
 
@@ -115,6 +94,7 @@ impl Node {
             dir: (kind == FileType::Directory).then(|| Box::new(Directory::new(stat.size))),
             is_nameless: AtomicBool::new(false),
             space_released: AtomicBool::new(false),
+            is_owner_charged: AtomicBool::new(false),
             pins: AtomicU32::new(0),
             recency: Recency::default(),
         })
