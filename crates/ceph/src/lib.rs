@@ -4,7 +4,7 @@
 //! [`Rados`] changes objects of a pool atomically and shuts out other clients.
 //! Each library is loaded when it is first used: a service that uses none needs no Ceph.
 //!
-//! Layers, top down: `rados`, `volumes`, `store`, `walk`, `node`, `space`, `cluster`, `stat`, `error`, `ffi`.
+//! Layers, top down: `rados`, `volumes`, `store`, `walk`, `node`, `owner_files`, `space`, `cluster`, `stat`, `error`, `ffi`.
 
 #![warn(unreachable_pub)]
 #![deny(unsafe_code)]
@@ -13,6 +13,7 @@ mod cluster;
 mod error;
 mod ffi;
 mod node;
+mod owner_files;
 mod rados;
 mod space;
 mod stat;

@@ -4,9 +4,7 @@ use crate::cluster::Place;
 use crate::error::refused;
 use crate::ffi::Inode;
 use rustix::io::Errno;
-use std::ops::Deref;
 use std::sync::Arc;
-use std::time::Instant;
 use storage::{Ledger, USAGE_RECORD_BYTES, UsageRecord, UsageStore};
 use vfs::sync::{Condvar, Mutex};
 use vfs::{FsError, FsResult, Wait};
@@ -29,34 +27,41 @@ pub(crate) fn write_record(dir: &Inode, record: &UsageRecord) -> FsResult<()> {
     dir.set_xattr(USAGE, &record.encode(), 0).and_then(|()| dir.sync(false)).map_err(refused)
 }
 
-struct RecordStore {
-    /// The directory of the volume.
-    dir: Place,
+/// The directory of an open volume.
+pub(crate) struct VolumeDir {
+    place: Place,
     /// The connection at the opening.
     generation: u64,
 }
 
-impl RecordStore {
-    fn dir(&self) -> FsResult<Arc<Inode>> {
-        self.dir.inode().map_err(refused)
-    }
-}
-
-impl UsageStore for RecordStore {
-    fn write(&self, record: &UsageRecord) -> FsResult<()> {
-        write_record(&*self.dir()?, record)
-    }
-
-    fn write_lazily(&self, record: &UsageRecord) -> FsResult<()> {
-        self.dir()?.set_xattr(USAGE, &record.encode(), 0).map_err(refused)
+impl VolumeDir {
+    pub(crate) fn inode(&self) -> FsResult<Arc<Inode>> {
+        self.place.inode().map_err(refused)
     }
 
     fn sync_files(&self) -> FsResult<()> {
+        let cluster = self.place.cluster();
         // A change whose answer was lost with a session may have been made or not.
-        if self.dir.cluster().generation() != self.generation {
+        if cluster.generation() != self.generation {
             return Err(FsError::Wait(Wait::Recall));
         }
-        self.dir.cluster().client().sync().map_err(refused)
+        cluster.client().sync().map_err(refused)
+    }
+}
+
+struct RecordStore(Arc<VolumeDir>);
+
+impl UsageStore for RecordStore {
+    fn write(&self, record: &UsageRecord) -> FsResult<()> {
+        write_record(&*self.0.inode()?, record)
+    }
+
+    fn write_lazily(&self, record: &UsageRecord) -> FsResult<()> {
+        self.0.inode()?.set_xattr(USAGE, &record.encode(), 0).map_err(refused)
+    }
+
+    fn sync_files(&self) -> FsResult<()> {
+        self.0.sync_files()
     }
 }
 
@@ -87,15 +92,19 @@ impl Drop for InUseGuard {
     }
 }
 
-/// The count of an open volume. Saved on drop.
+/// The capacity of an open volume, and the quotas of users and groups. Saved on drop.
+pub(crate) type Limit = storage::Limit<Space>;
+
+/// The count of an open volume.
 pub(crate) struct Space {
-    ledger: Ledger,
+    pub(crate) ledger: Ledger,
+    pub(crate) dir: Arc<VolumeDir>,
     _in_use: InUseGuard,
 }
 
 impl Space {
-    /// Goes on from the record in `dir`.
-    pub(crate) fn open(dir: Place, in_use: &Arc<InUse>) -> FsResult<Self> {
+    /// Goes on from the record in the directory of the volume.
+    pub(crate) fn open(place: Place, in_use: &Arc<InUse>) -> FsResult<Self> {
         let in_use = in_use.begin();
         // Without a record the capacity is unknown: no growth until it is set.
         let unknown = UsageRecord {
@@ -104,24 +113,23 @@ impl Space {
             usage: vfs::Usage::default(),
             held: 0,
         };
-        let record = read_record(&*dir.inode().map_err(refused)?)?.unwrap_or(unknown);
-        let generation = dir.cluster().generation();
-        Ok(Self { ledger: Ledger::new(&record, Box::new(RecordStore { dir, generation })), _in_use: in_use })
+        let dir = Arc::new(VolumeDir { generation: place.cluster().generation(), place });
+        let record = read_record(&*dir.inode()?)?.unwrap_or(unknown);
+        let ledger = Ledger::new(&record, Box::new(RecordStore(Arc::clone(&dir))));
+        Ok(Self { ledger, dir, _in_use: in_use })
     }
 }
 
-impl Deref for Space {
-    type Target = Ledger;
-
-    fn deref(&self) -> &Ledger {
-        &self.ledger
+impl storage::Space for Space {
+    fn ledger(&self) -> Option<&Ledger> {
+        Some(&self.ledger)
     }
-}
 
-impl Drop for Space {
-    /// The last reference is gone, so no change is under way.
-    fn drop(&mut self) {
-        self.ledger.close(Instant::now());
-        self.ledger.seal();
+    fn sync_files(&self) -> FsResult<()> {
+        self.dir.sync_files()
+    }
+
+    fn set_removed(&self) {
+        self.ledger.set_removed();
     }
 }

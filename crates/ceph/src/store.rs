@@ -5,10 +5,13 @@ use crate::ffi::Inode;
 use crate::node::Node;
 use crate::node::tree::Tree;
 use crate::node::xattrs::XATTR_NAME_BYTES_MAX;
-use std::sync::Arc;
+use crate::walk;
+use std::sync::{Arc, Weak};
 use std::sync::atomic::Ordering;
+use storage::Tally;
 use vfs::{
-    Backend, Blocking, Capabilities, FileKey, FsLimits, FsResult, FsStat, NodeRef, RangeLimits, XattrLimits,
+    Backend, Blocking, Capabilities, FileKey, FsLimits, FsResult, FsStat, NodeRef, QuotaCheck, QuotaOwner,
+    QuotaReport, QuotaRule, QuotaUse, Quotas, RangeLimits, XattrLimits,
 };
 
 /// The backend of a volume.
@@ -20,6 +23,8 @@ pub(crate) struct Store {
 impl Store {
     pub(crate) fn new(tree: Arc<Tree>) -> FsResult<Self> {
         let root = tree.root_node()?;
+        let live: Weak<Tree> = Arc::downgrade(&tree);
+        tree.limit.owners().attach(live);
         Ok(Self { tree, root })
     }
 }
@@ -43,7 +48,7 @@ impl Backend for Store {
 
     fn stat(&self) -> FsResult<FsStat> {
         let below = file_system_stat(&*self.root.inode()?)?;
-        let ledger = self.tree.ledger();
+        let ledger = &self.tree.limit.ledger;
         let own = ledger.capacity().stat(ledger.usage());
         let available = own.bytes_available.saturating_sub(ledger.unused_reserve());
         Ok(FsStat { bytes_available: available.min(below.bytes_available), ..own })
@@ -78,6 +83,42 @@ impl Backend for Store {
 
     fn knows_memory(&self) -> bool {
         false
+    }
+
+    fn quotas(&self) -> Option<&dyn Quotas> {
+        Some(self)
+    }
+}
+
+impl Quotas for Store {
+    fn set_rules(&self, rules: &[QuotaRule]) -> FsResult<()> {
+        self.tree.limit.owners().set_rules(rules)?;
+        self.tree.limit.start_owners()
+    }
+
+    fn rules(&self) -> Vec<QuotaRule> {
+        self.tree.limit.owners().rules()
+    }
+
+    fn has_rules(&self) -> bool {
+        self.tree.limit.owners().has_rules()
+    }
+
+    fn report(&self) -> FsResult<QuotaReport> {
+        self.tree.limit.start_owners()?;
+        self.tree.limit.owners().report()
+    }
+
+    fn usage(&self, owner: QuotaOwner) -> FsResult<QuotaUse> {
+        self.tree.limit.owners().usage(owner)
+    }
+
+    fn check(&self) -> FsResult<QuotaCheck> {
+        self.tree.limit.owners().check(&|| {
+            let mut tally = Tally::new();
+            walk::count(&*self.root.inode()?, Some(&mut tally), &mut |_, _| true)?;
+            Ok(tally)
+        })
     }
 }
 

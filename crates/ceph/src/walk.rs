@@ -2,21 +2,28 @@
 
 use crate::error::refused;
 use crate::ffi::{Inode, Wanted};
-use crate::node::content;
 use crate::node::xattr_sizes::xattrs_charged;
 use crate::stat::file_type;
 use rustix::io::Errno;
 use std::collections::HashSet;
 use std::ffi::CString;
-use vfs::backend::charge::{INODE_BYTES, NAME_BYTES, ROOT_BYTES};
+use storage::{OwnerIds, Tally, add_to_tally};
+use vfs::backend::charge::{INODE_BYTES, NAME_BYTES, ROOT_BYTES, content};
+use vfs::backend::quotas;
 use vfs::{FileType, FsError, FsResult, Usage, Wait};
 
+/// Files between two reports of a walk that counts.
+const STEP: u64 = 256;
 /// Entries that are deleted between two listings of a directory.
 const BATCH: usize = 256;
 
-/// The usage of the tree below and including `root`. `progress` receives the number of new files; false ends the walk with
-/// [`FsError::Wait`].
-pub(crate) fn count(root: &Inode, progress: &mut dyn FnMut(u64) -> bool) -> FsResult<Usage> {
+/// The usage of the tree below and including `root`. With `tally`, files are counted by owner too. `go_on` receives the
+/// number of files since its last call and in all; if it returns false, the walk ends with [`FsError::Wait`].
+pub(crate) fn count(
+    root: &Inode,
+    mut tally: Option<&mut Tally>,
+    go_on: &mut dyn FnMut(u64, u64) -> bool,
+) -> FsResult<Usage> {
     let stat = root.attrs().map_err(refused)?;
     let bytes = INODE_BYTES + NAME_BYTES + content(FileType::Directory, stat.size) - ROOT_BYTES;
     let own = xattrs_charged(root).map_err(refused)?;
@@ -42,11 +49,15 @@ pub(crate) fn count(root: &Inode, progress: &mut dyn FnMut(u64) -> bool) -> FsRe
         }
         if kind == FileType::Directory {
             waiting.push(inode.open_dir().map_err(refused)?);
+        } else if let Some(tally) = &mut tally {
+            let ids = OwnerIds::both(entry.stat.uid, entry.stat.gid);
+            add_to_tally(tally, ids, quotas::charge(kind, entry.stat.size));
         }
-        if !progress(1) {
+        if usage.files.is_multiple_of(STEP) && !go_on(STEP, usage.files) {
             return Err(FsError::Wait(Wait::Recall));
         }
     }
+    go_on(usage.files % STEP, usage.files);
     Ok(usage)
 }
 

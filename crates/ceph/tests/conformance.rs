@@ -20,8 +20,6 @@ const LACKS: &[(Lack, &str)] = &[
     (Lack::LargeXattrs, "CephFS keeps 64 KiB of attributes with a file"),
 ];
 
-const PROVISIONER_LACKS: &[(&str, &str)] = &[("quotas", "files on CephFS are not counted by owner yet")];
-
 /// A directory that no other test uses.
 fn directory() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -108,7 +106,7 @@ fn change_numbers_rise_over_two_services() {
 #[test]
 #[ignore = "needs a Ceph cluster: cargo xtask ceph"]
 fn provisioner_suite() {
-    capacity::run_without(PROVISIONER_LACKS, &|| {
+    capacity::run(&|| {
         let directory = directory();
         let provisioner = open(&directory, "one");
         let last = Arc::new(Mutex::new(Arc::downgrade(&provisioner)));

@@ -1,6 +1,7 @@
 //! The configuration file of `plimsoll serve`: how this process runs. What is served is not in it; that is managed with the
 //! other commands, and kept in the data directory.
 
+use crate::ceph_config::CephConfig;
 use crate::client_networks::Ipv6Prefix;
 use crate::gateway::ClusterConfig;
 use crate::lease::{LEASE_S, LEASES_S, LeaseArgs};
@@ -55,35 +56,6 @@ pub(crate) enum StorageKind {
     Local,
     /// A directory of a CephFS, through libcephfs.
     CephFs,
-}
-
-/// `[ceph]`
-#[derive(Clone, Debug, Deserialize)]
-#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct CephConfig {
-    /// Configuration of the Ceph cluster: addresses of the monitors, and where the key is.
-    pub(crate) conf: PathBuf,
-    /// Ceph user of the service, without `client.`.
-    pub(crate) user: String,
-    /// Name of the CephFS; without the key, the only one.
-    pub(crate) file_system: Option<String>,
-    /// Directory of the CephFS below which the volumes are. The service makes it if it is missing.
-    pub(crate) directory: String,
-    /// Name of this service among those that use the directory; without the key, the name of the host.
-    pub(crate) gateway: Option<String>,
-}
-
-impl Default for CephConfig {
-    fn default() -> Self {
-        Self {
-            conf: "/etc/ceph/ceph.conf".into(),
-            user: "plimsoll".into(),
-            file_system: None,
-            directory: "/plimsoll".into(),
-            gateway: None,
-        }
-    }
 }
 
 /// File systems on which volumes can have snapshots.
@@ -279,12 +251,16 @@ impl Config {
             .map_err(|_| anyhow!("the configuration {} is not text in UTF-8", path.display()))?;
         let config: Self =
             toml_file::parse(text, path).map_err(|fault| anyhow!("the configuration {fault}"))?;
-        match config.out_of_range() {
-            None => Ok(config),
-            Some((key, wrong)) => {
-                bail!("the configuration {}", toml_file::fault(text, path, key, &wrong))
-            }
+        if let Some((key, wrong)) = config.out_of_range() {
+            bail!("the configuration {}", toml_file::fault(text, path, key, &wrong));
         }
+        if config.storage != StorageKind::CephFs
+            && let Some(key) = toml_file::first_key(text, "ceph")
+        {
+            let unused = "has no effect: set storage = \"cephfs\" at the top of the file";
+            bail!("the configuration {}", toml_file::fault(text, path, &key, unused));
+        }
+        Ok(config)
     }
 
     /// The JSON pointer of a key whose value is out of its range, and the fault.
@@ -302,6 +278,9 @@ impl Config {
         }
         if let Some(threads) = threads.filter(|threads| !THREADS.contains(threads)) {
             return Some(("/nfs/threads", wrong(&threads, number::allowed(&THREADS))));
+        }
+        if let Some((key, fault)) = self.ceph.fault() {
+            return Some((key, fault));
         }
         let url = self.api.url.as_deref().filter(|url| !is_url(url));
         url.map(|url| ("/api/url", format!("is \"{url}\"; allowed: {URL_ALLOWED}")))

@@ -10,6 +10,7 @@ mod arguments;
 mod background_tasks;
 mod bench;
 mod certificates;
+mod ceph_config;
 mod client_networks;
 mod config;
 mod demo;

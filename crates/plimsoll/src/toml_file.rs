@@ -22,6 +22,14 @@ pub(crate) fn fault(text: &str, file: &Path, pointer: &str, message: &str) -> St
     located(text, file, pointer, &format!("{} {message}", key(pointer)))
 }
 
+/// The JSON pointer of the first key of a table; `None` if the table is missing or empty.
+pub(crate) fn first_key(text: &str, table: &str) -> Option<String> {
+    let root = DeTable::parse(text).ok()?;
+    let keys = root.get_ref().get(table)?.get_ref().as_table()?.iter();
+    let (first, _) = keys.min_by_key(|(key, _)| key.span().start)?;
+    Some(format!("/{table}/{}", first.get_ref()))
+}
+
 /// The words of the parser alone, without the line itself: a password may be there.
 fn syntax(text: &str, file: &Path, error: &toml::de::Error) -> String {
     let line = error.span().map_or(1, |span| line(text, span.start));

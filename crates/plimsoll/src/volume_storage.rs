@@ -1,6 +1,7 @@
 //! The storage of managed volumes: a directory of this machine, or a CephFS.
 
-use crate::config::{CephConfig, SnapshotMode, StorageKind};
+use crate::ceph_config::CephConfig;
+use crate::config::{SnapshotMode, StorageKind};
 use crate::descriptors::share_descriptors;
 use crate::nfs_frontend::IDLE_TICKS;
 use anyhow::Context;

@@ -7,16 +7,23 @@ use crate::ffi::{Client, Handle, Inode, LIVE, Object, Settings};
 use arc_swap::ArcSwap;
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
-use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+use std::{io, thread};
 use vfs::sync::Mutex;
 use vfs::{FsError, FsResult};
 use watch::Watch;
 
 /// The attribute that is changed to have a change.
 const MARK: &CStr = c"trusted.plimsoll.flush";
+/// A start that takes longer logs its reason.
+const SILENCE_MAX: Duration = Duration::from_secs(3);
+/// Time in which a start gets its name from an earlier process that connects again, and time between two attempts.
+const RIVAL_MAX: Duration = Duration::from_secs(15);
+const RIVAL_PAUSE: Duration = Duration::from_millis(100);
 
 /// The place of volumes in a Ceph cluster.
 #[derive(Clone, Debug)]
@@ -91,7 +98,8 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     pub(crate) fn connect(options: &Options) -> Result<Arc<Self>, OpenError> {
-        let current = ArcSwap::from_pointee(Connection::open(options, 1)?);
+        let current = announce_wait(options, || Connection::open(options, 1))?;
+        let current = ArcSwap::from_pointee(current);
         let (watch, spare) = (OnceLock::new(), Mutex::default());
         let cluster = Arc::new(Self { options: options.clone(), watch, current, spare });
         let watch =
@@ -113,13 +121,18 @@ impl Cluster {
         Arc::clone(&self.current.load().client)
     }
 
+    /// Whether an inode is of the present connection.
+    pub(crate) fn is_current(&self, inode: &Inode) -> bool {
+        inode.is_of(&self.current.load().client)
+    }
+
     /// Notes that the metadata server was asked for a change.
     pub(crate) fn note_change(&self) {
         self.watch.get().into_iter().for_each(Watch::note);
     }
 
-    /// Connects anew after the end of a session. Unstable data of the old one is lost.
-    pub(crate) fn reconnect(&self) {
+    /// Connects anew after the end of a session. Unstable data of the old one is lost. Returns whether it did.
+    pub(crate) fn reconnect(&self) -> bool {
         match Connection::open(&self.options, self.generation() + 1) {
             Ok(connection) => {
                 self.current.store(Arc::new(connection));
@@ -127,9 +140,11 @@ impl Cluster {
                     directory = self.options.directory,
                     "the Ceph cluster ended the session of this service, and a new one began: clients send unstable data again"
                 );
+                true
             }
             Err(error) => {
-                tracing::error!(%error, "the session with the Ceph cluster ended, and no new one begins")
+                tracing::error!(%error, "the session with the Ceph cluster ended, and no new one begins");
+                false
             }
         }
     }
@@ -159,23 +174,21 @@ impl Cluster {
 pub(crate) struct Place {
     cluster: Arc<Cluster>,
     number: u64,
-    found: Mutex<(u64, Arc<Inode>)>,
+    found: Mutex<Arc<Inode>>,
 }
 
 impl Place {
     pub(crate) fn new(cluster: &Arc<Cluster>, inode: Inode) -> FsResult<Self> {
         let number = inode.attrs().map_err(refused)?.inode;
-        let found = Mutex::new((cluster.generation(), Arc::new(inode)));
-        Ok(Self { cluster: Arc::clone(cluster), number, found })
+        Ok(Self { cluster: Arc::clone(cluster), number, found: Mutex::new(Arc::new(inode)) })
     }
 
     pub(crate) fn inode(&self) -> Result<Arc<Inode>, Errno> {
-        let connection = self.cluster.connection();
         let mut found = self.found.lock();
-        if found.0 != connection.generation {
-            *found = (connection.generation, Arc::new(connection.client.inode_of(self.number, LIVE)?));
+        if !self.cluster.is_current(&found) {
+            *found = Arc::new(self.cluster.client().inode_of(self.number, LIVE)?);
         }
-        Ok(Arc::clone(&found.1))
+        Ok(Arc::clone(&found))
     }
 
     pub(crate) fn cluster(&self) -> &Arc<Cluster> {
@@ -193,15 +206,41 @@ fn connect(options: &Options, suffix: &str, resets: bool) -> Result<Arc<Client>,
     let settings: Vec<_> = settings.collect::<Result<_, OpenError>>()?;
     let file_system = options.file_system.as_deref().map(text).transpose()?;
     let uuid = text(&format!("plimsoll:{}:{}{suffix}", options.directory, options.name))?;
-    Client::mount(&Settings {
+    let settings = Settings {
         user: &text(&options.user)?,
         conf: &text(conf)?,
         file_system: file_system.as_deref(),
         options: &settings,
         uuid: &uuid,
         resets,
+    };
+    let begun = Instant::now();
+    loop {
+        match Client::mount(&settings) {
+            // The process whose session was ended may have taken the name again before this one.
+            Err(error) if error.is_rejected && resets && begun.elapsed() < RIVAL_MAX => {
+                thread::sleep(RIVAL_PAUSE);
+            }
+            mounted => {
+                return mounted.map_err(|error| OpenError::new(format!("{}: {}", error.step, error.cause)));
+            }
+        }
+    }
+}
+
+/// Logs a line if `connect` takes long.
+fn announce_wait<T>(options: &Options, connect: impl FnOnce() -> T) -> T {
+    let (connected, ended) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            if ended.recv_timeout(SILENCE_MAX) == Err(RecvTimeoutError::Timeout) {
+                tracing::warn!(conf = %options.conf.display(), "waiting for the Ceph cluster: its monitors or its metadata server do not answer yet");
+            }
+        });
+        let result = connect();
+        drop(connected);
+        result
     })
-    .map_err(|error| OpenError::new(format!("{}: {}", error.step, error.cause)))
 }
 
 /// Options of the client, whatever its configuration file says.

@@ -21,8 +21,10 @@ const BUSY_PAUSE: Duration = Duration::from_millis(10);
 const IDLE_PAUSE: Duration = Duration::from_millis(100);
 /// The server itself writes its log after this time.
 const SERVER_PERIOD: Duration = Duration::from_secs(6);
-/// Time between two questions whether the session lasts, and between two attempts to connect.
+/// Time between two questions whether the session lasts, and between the first two attempts to connect.
 const PROBE_PERIOD: Duration = Duration::from_secs(1);
+/// The longest time between two attempts to connect: each failure doubles it.
+const PROBE_PERIOD_MAX: Duration = Duration::from_secs(8);
 
 pub(crate) struct Watch {
     shared: Arc<Shared>,
@@ -67,6 +69,7 @@ impl Drop for Watch {
 impl Shared {
     fn run(&self, cluster: &Weak<Cluster>) {
         let (mut last_change, mut last_probe) = (None::<Instant>, Instant::now());
+        let mut probe_period = PROBE_PERIOD;
         loop {
             let is_busy = last_change.is_some_and(|at| at.elapsed() < SERVER_PERIOD);
             let pause = if is_busy { BUSY_PAUSE } else { IDLE_PAUSE };
@@ -80,7 +83,7 @@ impl Shared {
                 last_change = Some(Instant::now());
             }
             let connection = cluster.connection();
-            let is_due = last_probe.elapsed() >= PROBE_PERIOD;
+            let is_due = last_probe.elapsed() >= probe_period;
             if connection.client.longest_call() > PATIENCE {
                 connection.flush_log();
             }
@@ -88,9 +91,9 @@ impl Shared {
                 continue;
             }
             connection.probe();
-            if connection.client.has_ended() {
-                cluster.reconnect();
-            }
+            let is_connected = !connection.client.has_ended() || cluster.reconnect();
+            probe_period =
+                if is_connected { PROBE_PERIOD } else { (probe_period * 2).min(PROBE_PERIOD_MAX) };
             last_probe = Instant::now();
         }
     }

@@ -75,19 +75,31 @@ impl Drop for Permissions {
 pub(crate) struct MountError {
     pub(crate) step: &'static str,
     pub(crate) cause: String,
+    /// Whether the metadata server refused the session. It does so while another one has the same name.
+    pub(crate) is_rejected: bool,
 }
 
 impl MountError {
     fn new(step: &'static str) -> impl Fn(Errno) -> Self {
-        move |errno| Self { step, cause: std::io::Error::from(errno).to_string() }
+        move |errno| Self { step, cause: std::io::Error::from(errno).to_string(), is_rejected: false }
+    }
+
+    /// An error that concerns the configuration file.
+    fn of_conf(step: &'static str, settings: &Settings<'_>) -> impl Fn(Errno) -> Self {
+        move |errno| {
+            let error = Self::new(step)(errno);
+            Self { cause: format!("{}: {}", settings.conf.to_string_lossy(), error.cause), ..error }
+        }
     }
 }
 
 impl Client {
     /// Mounts the root of a file system.
     pub(crate) fn mount(settings: &Settings<'_>) -> Result<Arc<Self>, MountError> {
-        let functions = functions()
-            .map_err(|cause| MountError { step: "cannot load libcephfs", cause: cause.to_owned() })?;
+        let functions = functions().map_err(|cause| {
+            let step = "cannot load libcephfs";
+            MountError { step, cause: cause.to_owned(), is_rejected: false }
+        })?;
         let root = Permissions::new(functions, 0, 0).map_err(MountError::new("out of memory"))?;
         let mut mount = null_mut();
         // SAFETY: the name is a string, and the result is written once.
@@ -105,10 +117,7 @@ impl Client {
     fn configure(&self, settings: &Settings<'_>) -> Result<(), MountError> {
         // SAFETY: strings that live through the calls.
         let read = unsafe { (self.functions.conf_read_file)(self.mount.as_ptr(), settings.conf.as_ptr()) };
-        done(read).map_err(MountError::new("cannot read the configuration of Ceph")).map_err(|error| {
-            let cause = format!("{}: {}", settings.conf.to_string_lossy(), error.cause);
-            MountError { cause, ..error }
-        })?;
+        done(read).map_err(MountError::of_conf("cannot read the configuration of Ceph", settings))?;
         for (option, value) in settings.options {
             // SAFETY: as above.
             let set =
@@ -121,7 +130,10 @@ impl Client {
     fn start(&self, settings: &Settings<'_>) -> Result<(), MountError> {
         let (functions, mount) = (self.functions, self.mount.as_ptr());
         // SAFETY: the mount was created and configured, and is not initialized yet.
-        done(unsafe { (functions.init)(mount) }).map_err(MountError::new("cannot reach the monitors"))?;
+        done(unsafe { (functions.init)(mount) }).map_err(|errno| match errno {
+            Errno::TIMEDOUT => MountError::of_conf("the monitors do not answer", settings)(errno),
+            errno => MountError::of_conf("cannot log in to the Ceph cluster", settings)(errno),
+        })?;
         if let Some(name) = settings.file_system {
             // SAFETY: a string that lives through the call.
             let selected = unsafe { (functions.select_filesystem)(mount, name.as_ptr()) };
@@ -143,7 +155,10 @@ impl Client {
         // SAFETY: as above.
         unsafe { (functions.set_uuid)(mount, settings.uuid.as_ptr()) };
         // SAFETY: a null path is the root.
-        done(unsafe { (functions.mount)(mount, null()) }).map_err(MountError::new("cannot mount"))?;
+        done(unsafe { (functions.mount)(mount, null()) }).map_err(|errno| {
+            let error = MountError::new("cannot mount")(errno);
+            MountError { is_rejected: errno == Errno::PERM, ..error }
+        })?;
         Ok(())
     }
 
@@ -264,6 +279,15 @@ impl Inode {
         self.client.root.as_ptr()
     }
 
+    pub(crate) fn is_of(&self, client: &Arc<Client>) -> bool {
+        Arc::ptr_eq(&self.client, client)
+    }
+
+    /// [`Errno::SHUTDOWN`] unless both inodes are of one client: a connection has taken the place of another one meanwhile.
+    fn check_same_client(&self, other: &Self) -> Result<(), Errno> {
+        if self.is_of(&other.client) { Ok(()) } else { Err(Errno::SHUTDOWN) }
+    }
+
     pub(crate) fn attrs(&self) -> Result<Statx, Errno> {
         let mut stat = Statx::default();
         let get = self.functions().ll_getattr;
@@ -379,8 +403,9 @@ impl Inode {
 
     /// Gives this file a further name.
     pub(crate) fn link(&self, dir: &Self, name: &CStr) -> Result<(), Errno> {
+        self.check_same_client(dir)?;
         let link = self.functions().ll_link;
-        // SAFETY: the name is a string.
+        // SAFETY: the name is a string, and both inodes are of this client.
         self.client
             .done(
                 self.client.calls.timed(|| unsafe {
@@ -415,9 +440,10 @@ impl Inode {
     }
 
     pub(crate) fn rename(&self, from: &CStr, to_dir: &Self, to: &CStr) -> Result<(), Errno> {
+        self.check_same_client(to_dir)?;
         let rename = self.functions().ll_rename;
         let (mount, root) = (self.mount(), self.root());
-        // SAFETY: both names are strings.
+        // SAFETY: both names are strings, and both inodes are of this client.
         let rename = || unsafe { rename(mount, self.raw(), from.as_ptr(), to_dir.raw(), to.as_ptr(), root) };
         self.client.done(self.client.calls.timed(rename)).map(drop)
     }
@@ -537,6 +563,11 @@ impl Handle {
 
     fn raw(&self) -> *mut Fh {
         self.pointer.as_ptr()
+    }
+
+    /// Whether this handle and `inode` are of one client.
+    pub(crate) fn is_of_client_of(&self, inode: &Inode) -> bool {
+        inode.is_of(&self.client)
     }
 
     /// Appends up to `len` bytes at `offset` to `into`; returns their number, which is less only at the end of the file.

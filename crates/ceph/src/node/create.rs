@@ -92,12 +92,10 @@ impl Node {
         }
         let directory = self.as_dir()?;
         let (dir, c_name) = (self.inode()?, c_name(name)?);
-        let entries_charge = self.tree.begin_entry_change(self, before.size);
+        let entries_charge = self.begin_entry_change(before.size)?;
         let size = if file_type == FileType::Regular { blocks(new_inode.size) } else { 0 };
-        let charge = self.tree.charge_object(content.saturating_add(size)).map_err(|error| {
-            let is_taken = error == FsError::NoSpace && dir.lookup(&c_name).is_ok();
-            if is_taken { FsError::Exists } else { error }
-        })?;
+        let content = content.saturating_add(size);
+        let charge = self.tree.charge_new_object(&dir, &c_name, file_type, content, &new_inode)?;
         let made = if is_visible_whole(&before, file_type, &new_inode) {
             let made = act(&dir, &c_name, &new_inode).map_err(|errno| self.or_stale(refused(errno)))?;
             Made { created: made.0, handle: made.1, was_adjusted: false }
@@ -112,7 +110,7 @@ impl Node {
             node.set_writer(handle);
         }
         if was_adjusted {
-            directory.add_unflushed(&node);
+            directory.unflushed.lock().add(&node);
         }
         let attrs = node.attrs_now()?;
         let dir = Change { before, after: guard.attrs_after(&before)? };

@@ -103,7 +103,7 @@ impl Node {
     }
 }
 
-pub(super) fn write_fully(handle: &Handle, offset: u64, data: &[u8]) -> FsResult<()> {
+pub(crate) fn write_fully(handle: &Handle, offset: u64, data: &[u8]) -> FsResult<()> {
     let mut done = 0;
     while done < data.len() {
         match handle.write(offset + done as u64, &data[done..]).map_err(refused)? {

@@ -32,22 +32,16 @@ impl Node {
             (true, false) => return Err(FsError::NotDirectory),
             _ => {}
         }
-        let _pending = self.begin_removal()?;
-        let entries_charge = self.tree.begin_entry_change(self, before.size);
+        let pending = self.tree.limit.counts().begin_removal()?;
+        let entries_charge = self.begin_entry_change(before.size)?;
         let (inode, name) = (self.inode()?, c_name(name)?);
         let removed = if dir { inode.remove_dir(&name) } else { inode.unlink(&name) };
         removed.map_err(refused)?;
         self.tree.cluster.note_change();
-        victim.on_unlinked();
+        victim.on_unlinked(pending.owners.is_some());
         let after = guard.attrs_after(&before)?;
         entries_charge.finish(after.size);
         Ok(Change { before, after })
-    }
-
-    fn begin_removal(&self) -> FsResult<storage::PendingChange<'_>> {
-        let pending = self.tree.ledger().begin()?;
-        pending.mark_best_effort();
-        Ok(pending)
     }
 
     pub(super) fn rename_entry(
@@ -86,13 +80,14 @@ impl Node {
             return Ok((Change { before, after: before }, Change { before: to_before, after: to_before }));
         }
         self.check_replaceable(target, &moved, victim.as_deref())?;
-        let _pending = self.begin_removal()?;
-        let to_charge = (!same).then(|| self.tree.begin_entry_change(target, to_before.size));
-        let entries_charge = (self.tree.begin_entry_change(self, before.size), to_charge);
+        let has_other_names = match &victim {
+            Some(victim) if victim.kind != FileType::Directory => victim.stat_any()?.stat.links > 1,
+            _ => false,
+        };
+        let pending = self.tree.limit.counts().begin_removal()?;
+        let to_charge = (!same).then(|| target.begin_entry_change(to_before.size)).transpose()?;
+        let entries_charge = (self.begin_entry_change(before.size)?, to_charge);
         let (inode, to_inode) = (self.inode()?, target.inode()?);
-        let has_other_names = victim.as_ref().is_some_and(|victim| {
-            victim.kind != FileType::Directory && victim.stat_any().is_ok_and(|now| now.stat.links > 1)
-        });
         let renamed = match has_other_names {
             true => self.rename_by_spare(from, target, to),
             false => inode.rename(&c_name(from)?, &to_inode, &c_name(to)?).map_err(rename_refused),
@@ -101,7 +96,7 @@ impl Node {
         self.tree.cluster.note_change();
         moved.counter_offset.advance();
         if let Some(victim) = victim {
-            victim.on_unlinked();
+            victim.on_unlinked(pending.owners.is_some());
         }
         if !same && !has_other_names {
             // The reply has the state of the other directory only.
@@ -147,17 +142,14 @@ impl Node {
         if file.is_nameless.load(Ordering::SeqCst) {
             return Err(FsError::Stale);
         }
-        let charge = self.tree.charge_link().map_err(|error| {
-            let is_taken = error == FsError::NoSpace && dir.lookup(&c_name).is_ok();
-            if is_taken { FsError::Exists } else { error }
-        })?;
-        let entries_charge = self.tree.begin_entry_change(self, before.size);
+        let charge = self.tree.charge_link(&dir, &c_name)?;
+        let entries_charge = self.begin_entry_change(before.size)?;
         file.inode()?.link(&dir, &c_name).map_err(|errno| file.or_stale(self.or_stale(refused(errno))))?;
         self.tree.cluster.note_change();
         charge.commit();
         file.counter_offset.advance();
         if let Some(file) = self.tree.table.find(&file.key) {
-            directory.add_unflushed(&file);
+            directory.unflushed.lock().add(&file);
         }
         let attrs = file.attrs_now()?;
         let dir = Change { before, after: guard.attrs_after(&before)? };
@@ -178,12 +170,14 @@ impl Node {
     /// engine does not answer if the victim is an ancestor.
     fn check_replaceable(&self, target: &Self, moved: &Self, victim: Option<&Self>) -> FsResult<()> {
         let is_dir = |node: &Self| node.kind == FileType::Directory;
-        if is_dir(moved) && (std::ptr::eq(moved, target) || target.is_below(moved)?) {
+        // No entry of the one directory can be above it.
+        let crosses = !std::ptr::eq(self, target);
+        if crosses && is_dir(moved) && (std::ptr::eq(moved, target) || target.is_below(moved)?) {
             return Err(FsError::Invalid);
         }
         let Some(victim) = victim else { return Ok(()) };
         match (is_dir(moved), is_dir(victim)) {
-            (_, true) if std::ptr::eq(victim, self) || self.is_below(victim)? => Err(FsError::NotEmpty),
+            (_, true) if crosses && (std::ptr::eq(victim, self) || self.is_below(victim)?) => Err(FsError::NotEmpty),
             (true, false) => Err(FsError::NotDirectory),
             (false, true) => Err(FsError::IsDirectory),
             (true, true) if victim.stat()?.stat.size > 0 => Err(FsError::NotEmpty),

@@ -5,6 +5,7 @@ mod create;
 mod data;
 mod entries;
 mod listing;
+mod owners;
 mod ranges;
 mod setattr;
 pub(crate) mod tree;
@@ -14,13 +15,12 @@ pub(crate) mod xattrs;
 use crate::error::refused;
 use crate::ffi::{Handle, Inode, LIVE, Statx};
 use crate::stat::{VersionedStat, file_type, inode_of, key_of};
-use charging::SpaceReservations;
-pub(crate) use charging::content;
+pub(crate) use data::write_fully;
 use std::any::Any;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, MutexGuard};
-use storage::{CounterOffset, GroupFlush, Recency, TableNode};
+use storage::{CounterOffset, EntriesBytes, GroupFlush, Recency, SpaceReservations, TableNode, Unflushed};
 use tree::{Tree, stale_if_missing};
 use vfs::sync::Mutex;
 use vfs::{
@@ -44,6 +44,8 @@ pub(crate) struct Node {
     is_nameless: AtomicBool,
     /// The file has no name, and its charge was refunded.
     space_released: AtomicBool,
+    /// The last close of a file without a name refunds its owners.
+    is_owner_charged: AtomicBool,
     /// Number of users that need the file even without a name.
     pins: AtomicU32,
     recency: Recency,
@@ -52,68 +54,47 @@ pub(crate) struct Node {
 /// The engine's objects of a node.
 #[derive(Default)]
 struct Opened {
-    /// The connection of the following.
-    generation: u64,
     /// `None` once the file was released.
     inode: Option<Arc<Inode>>,
+    /// Handles of the client of the inode.
     reader: Option<Arc<Handle>>,
     writer: Option<Arc<Handle>>,
+    /// Changes through an earlier connection may be lost, and no flush has failed for it yet.
+    has_lost: bool,
 }
 
 struct Directory {
-    /// New children whose attributes were set after their creation: a flush of the directory does not cover those.
-    unflushed: Mutex<Unflushed>,
-    /// Bytes charged for the entries; [`RELEASED`] after the refund.
-    charged: AtomicU64,
+    unflushed: Mutex<Unflushed<Node>>,
+    charged: EntriesBytes,
     /// Locked while the extended attributes change and while their charge is refunded: the removal of a directory takes
     /// no other lock of it.
     xattrs: Mutex<()>,
 }
 
-#[derive(Default)]
-struct Unflushed {
-    children: Vec<Arc<Node>>,
-    /// There were too many to track.
-    has_overflowed: bool,
-}
-
-/// Number of unflushed children to track. Beyond it, the whole file system is flushed.
-const CHILDREN_MAX: usize = 16;
 /// Number of objects in a row that a name may lose during one lookup.
 const LOOKUP_TRIES: u32 = 100;
-/// The charge of a directory was refunded.
-const RELEASED: u64 = u64::MAX;
 
 impl Directory {
     fn new(size: u64) -> Self {
-        let charged = AtomicU64::new(vfs::backend::charge::directory(size));
-        Self { unflushed: Mutex::default(), charged, xattrs: Mutex::default() }
-    }
-
-    fn add_unflushed(&self, child: &Arc<Node>) {
-        let mut unflushed = self.unflushed.lock();
-        if unflushed.children.len() < CHILDREN_MAX && !unflushed.has_overflowed {
-            unflushed.children.push(Arc::clone(child));
-        } else {
-            *unflushed = Unflushed { children: Vec::new(), has_overflowed: true };
-        }
+        Self { unflushed: Mutex::default(), charged: EntriesBytes::new(size), xattrs: Mutex::default() }
     }
 }
 
 impl Node {
     pub(crate) fn new(tree: Arc<Tree>, key: FileKey, inode: Inode, stat: &Statx) -> FsResult<Self> {
-        let (kind, generation) = (file_type(stat)?, tree.cluster.generation());
+        let kind = file_type(stat)?;
         Ok(Self {
             tree,
             kind,
             counter_offset: CounterOffset::new(&key, 0),
             key,
-            opened: Mutex::new(Opened { generation, inode: Some(Arc::new(inode)), ..Opened::default() }),
+            opened: Mutex::new(Opened { inode: Some(Arc::new(inode)), ..Opened::default() }),
             change_lock: Mutex::default(),
             flush: GroupFlush::default(),
             dir: (kind == FileType::Directory).then(|| Box::new(Directory::new(stat.size))),
             is_nameless: AtomicBool::new(false),
             space_released: AtomicBool::new(false),
+            is_owner_charged: AtomicBool::new(false),
             pins: AtomicU32::new(0),
             recency: Recency::default(),
         })
@@ -127,14 +108,13 @@ impl Node {
     /// The engine's objects, of the present connection.
     fn opened(&self) -> FsResult<MutexGuard<'_, Opened>> {
         let mut opened = self.opened.lock();
-        if opened.generation != self.tree.cluster.generation() && opened.inode.is_some() {
-            let connection = self.tree.cluster.connection();
-            let inode = connection.client.inode_of(inode_of(&self.key)?, LIVE).map_err(stale_if_missing)?;
+        if opened.inode.as_ref().is_some_and(|inode| !self.tree.cluster.is_current(inode)) {
+            let client = self.tree.cluster.client();
+            let inode = client.inode_of(inode_of(&self.key)?, LIVE).map_err(stale_if_missing)?;
             if key_of(&inode.attrs().map_err(stale_if_missing)?)? != self.key {
                 return Err(FsError::Stale);
             }
-            let inode = Some(Arc::new(inode));
-            *opened = Opened { generation: connection.generation, inode, ..Opened::default() };
+            *opened = Opened { inode: Some(Arc::new(inode)), has_lost: true, ..Opened::default() };
         }
         Ok(opened)
     }
@@ -170,7 +150,17 @@ impl Node {
     }
 
     fn set_writer(&self, handle: Handle) {
-        self.opened.lock().writer.get_or_insert_with(|| Arc::new(handle));
+        let mut opened = self.opened.lock();
+        if opened.inode.as_ref().is_some_and(|inode| handle.is_of_client_of(inode)) {
+            opened.writer.get_or_insert_with(|| Arc::new(handle));
+        }
+    }
+
+    /// [`FsError::Wait`], once, if a connection has ended since the last flush: the call that flushes may have made its
+    /// change through that one.
+    fn check_nothing_lost(&self) -> FsResult<()> {
+        let has_lost = std::mem::take(&mut self.opened()?.has_lost);
+        if has_lost { Err(FsError::Wait(Wait::Recall)) } else { Ok(()) }
     }
 
     /// Releases the inode and its handles, so that a file without a name is freed even if the node is still referenced.
@@ -392,6 +382,7 @@ impl vfs::Node for Node {
 
     fn sync(&self, scope: SyncScope) -> FsResult<()> {
         self.flush.join(scope, |scope| {
+            self.check_nothing_lost()?;
             self.flush_now(scope).inspect_err(|_| {
                 self.tree.flush_failures.fetch_add(1, Ordering::SeqCst);
             })

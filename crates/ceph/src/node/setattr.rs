@@ -31,6 +31,7 @@ impl Node {
             return Err(FsError::FileTooBig);
         }
         let inode = self.inode()?;
+        let moving = self.begin_owner_move(&guard, &before, &set)?;
         if let Some(size) = set.size {
             let resize = self.tree.charge_resize(&guard, &before, size)?;
             guard.begin();
@@ -43,9 +44,11 @@ impl Node {
         if matches!(set.modified, Some(SetTime::To(_))) {
             self.close_writer()?;
         }
-        if !mask.is_empty() {
-            inode.set_attrs(mask, &stat).map_err(refused)?;
+        let changed = if mask.is_empty() { Ok(()) } else { inode.set_attrs(mask, &stat) };
+        if let Some(moving) = moving {
+            moving.end(self.owners_charged(&guard).ok());
         }
+        changed.map_err(refused)?;
         self.tree.cluster.note_change();
         Ok(Change { before, after: guard.attrs_after(&before)? })
     }

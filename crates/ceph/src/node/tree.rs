@@ -4,12 +4,12 @@ use super::Node;
 use crate::cluster::{Cluster, Place};
 use crate::error::refused;
 use crate::ffi::{Inode, LIVE, Statx};
-use crate::space::Space;
+use crate::space::Limit;
 use crate::stat::{inode_of, key_of};
 use std::ffi::CString;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use storage::{Ledger, NodeBudget, Table};
+use storage::{NodeBudget, Table};
 use vfs::sync::Mutex;
 use vfs::{Blocking, FileKey, FsError, FsResult, Wait};
 
@@ -20,7 +20,7 @@ pub(crate) struct Tree {
     /// The directory of objects that are being made.
     staging: Place,
     staged: AtomicU64,
-    space: Arc<Space>,
+    pub(crate) limit: Arc<Limit>,
     /// Open files without a name.
     pub(crate) nameless: Mutex<Vec<Arc<Node>>>,
     pub(crate) flush_failures: AtomicU64,
@@ -32,7 +32,7 @@ impl Tree {
     pub(crate) fn new(
         root: &Inode,
         staging: Place,
-        space: Arc<Space>,
+        limit: Arc<Limit>,
         budget: &Arc<NodeBudget>,
         file_bytes_max: u64,
     ) -> FsResult<Self> {
@@ -43,16 +43,12 @@ impl Tree {
             table: Table::new(budget),
             staging,
             staged: AtomicU64::new(0),
-            space,
+            limit,
             nameless: Mutex::default(),
             flush_failures: AtomicU64::new(0),
             file_bytes_max,
             is_removed: AtomicBool::new(false),
         })
-    }
-
-    pub(crate) fn ledger(&self) -> &Ledger {
-        &self.space
     }
 
     pub(crate) fn is_root(&self, key: &FileKey) -> bool {
@@ -117,7 +113,7 @@ impl Tree {
     }
 
     pub(crate) fn mark_count_doubtful(&self) {
-        self.ledger().mark_doubtful();
+        self.limit.counts().mark_doubtful();
     }
 }
 

@@ -7,7 +7,7 @@ use crate::error::refused;
 use crate::ffi::Inode;
 use rustix::io::Errno;
 use std::ffi::CString;
-use storage::PendingChange;
+use storage::XattrCharge;
 use vfs::backend::charge;
 use vfs::backend::xattrs::{check_room, page};
 use vfs::{AuthorizeXattr, Change, FileType, FsError, FsResult, SetXattr, XattrName, XattrSink, Xattrs};
@@ -94,7 +94,7 @@ impl Node {
         inode: &'l Inode,
         name: &CString,
         value: Option<usize>,
-    ) -> FsResult<XattrCharge<'l>> {
+    ) -> FsResult<XattrCharge<'l, impl Fn() -> Option<u64>>> {
         let (mut charged_now, mut then) = (charge::Xattrs::default(), charge::Xattrs::default());
         for (other, len) in lengths(inode).map_err(xattr_refused)? {
             charged_now.add(strip_class(&other).len(), len);
@@ -103,44 +103,8 @@ impl Node {
             }
         }
         value.into_iter().for_each(|value| then.add(strip_class(name.as_bytes()).len(), value));
-        let (charged_now, then) = (charged_now.bytes(), then.bytes());
-        if charged_now == then {
-            return Ok(XattrCharge::default());
-        }
-        let ledger = self.tree.ledger();
-        let pending = ledger.begin()?;
-        if then > charged_now {
-            ledger.charge(then - charged_now, 0)?;
-        } else {
-            ledger.mark_best_effort();
-        }
-        let charged_meanwhile = charged_now.max(then);
-        Ok(XattrCharge { pending: Some((pending, inode)), charged_meanwhile, charged_after: then })
-    }
-}
-
-#[derive(Default)]
-struct XattrCharge<'l> {
-    /// `None` if the charge stays the same.
-    pending: Option<(PendingChange<'l>, &'l Inode)>,
-    charged_meanwhile: u64,
-    charged_after: u64,
-}
-
-impl XattrCharge<'_> {
-    fn commit(mut self) {
-        if let Some((ledger, _)) = self.pending.take() {
-            ledger.refund(self.charged_meanwhile - self.charged_after, 0);
-        }
-    }
-}
-
-impl Drop for XattrCharge<'_> {
-    fn drop(&mut self) {
-        if let Some((ledger, inode)) = self.pending.take() {
-            let remaining = xattrs_charged(inode).unwrap_or(self.charged_meanwhile);
-            ledger.refund(self.charged_meanwhile.saturating_sub(remaining), 0);
-        }
+        let counts = self.tree.limit.counts();
+        counts.charge_xattrs(charged_now.bytes(), then.bytes(), move || xattrs_charged(inode).ok())
     }
 }
 

@@ -4,6 +4,7 @@
 //! volumes/ID          a volume; attributes: its capacity and usage, and its quota
 //! volumes/ID/files    its root
 //! volumes/ID/new      objects that are being made
+//! volumes/ID/quotas   its usage by user and group, and its rules, if it has quotas
 //! trash/ID            a removed volume, until its files are deleted
 //! gateways/NAME       a directory that one process changes
 //! lock                locked by the process that uses all of this
@@ -18,18 +19,19 @@ use crate::cluster::{Cluster, Options, Place, make_private};
 use crate::error::{OpenError, refused};
 use crate::ffi::{Inode, SetMask, Statx, Wanted};
 use crate::node::tree::Tree;
-use crate::space::{InUse, Space, read_record, write_record};
+use crate::owner_files::OwnerFiles;
+use crate::space::{InUse, Limit, Space, read_record, write_record};
 use crate::store::{Store, file_system_stat};
 use crate::walk;
-use recount::Recounter;
+use recount::VolumeWalk;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
-use storage::{NodeBudget, UsageRecord};
-use trash::Trash;
+use storage::{NodeBudget, OwnerLedger, Recounter, Trash, UsageRecord, volume_name, volume_of};
+use trash::TrashDir;
 use vfs::sync::Mutex;
 use vfs::{Backend, Capacity, Counting, FsError, FsResult, FsStat, Provisioner, Root, Usage, VolumeId};
 
@@ -43,6 +45,10 @@ const ROOT: &CStr = c"files";
 const STAGING: &CStr = c"new";
 /// The quota of a directory in bytes: the engine refuses writes a little after the volume's own count does.
 const QUOTA: &CStr = c"ceph.quota.max_bytes";
+/// Room for the service's own files, which a full volume needs too.
+const QUOTA_SLACK_BYTES: u64 = 16 << 20;
+/// Time until the next attempt, if the session with the cluster has ended.
+const RECONNECT_PAUSE: Duration = Duration::from_secs(1);
 
 pub struct Volumes {
     cluster: Arc<Cluster>,
@@ -50,8 +56,8 @@ pub struct Volumes {
     budget: Arc<NodeBudget>,
     slots: Mutex<HashMap<VolumeId, Arc<Mutex<Slot>>>>,
     ticks: AtomicU32,
-    counter: Recounter,
-    trash: Trash,
+    counter: Recounter<Space>,
+    trash: Trash<TrashDir>,
 }
 
 /// The open parts of a volume. Locked by every operation on it.
@@ -59,13 +65,13 @@ pub struct Volumes {
 struct Slot {
     store: Weak<Store>,
     /// Outlives the store while a file of it is in use.
-    space: Weak<Space>,
+    limit: Weak<Limit>,
     in_use: Arc<InUse>,
 }
 
 impl Slot {
     fn is_open(&self) -> bool {
-        self.store.strong_count() > 0 || self.space.strong_count() > 0 || Arc::strong_count(&self.in_use) > 1
+        self.store.strong_count() > 0 || self.limit.strong_count() > 0 || Arc::strong_count(&self.in_use) > 1
     }
 }
 
@@ -76,14 +82,14 @@ impl Volumes {
         let failed =
             |error: FsError| OpenError::new(format!("cannot use {} of CephFS: {error}", options.directory));
         let [volumes, trash] = [c"volumes", c"trash"].map(|name| cluster.private_dir(name).map_err(failed));
-        let trash = Trash::start(trash?).map_err(|error| OpenError::new(error.to_string()))?;
+        let trash = Trash::start(TrashDir(trash?)).map_err(|error| OpenError::new(error.to_string()))?;
         Ok(Arc::new(Self {
             cluster,
             volumes: volumes?,
             budget,
             slots: Mutex::default(),
             ticks: AtomicU32::new(0),
-            counter: Recounter::default(),
+            counter: Recounter::new(1, Box::new(VolumeWalk)),
             trash,
         }))
     }
@@ -94,25 +100,23 @@ impl Volumes {
             let mut slots = self.slots.lock();
             // Drops closed and removed volumes. No other thread can get a slot while the map is locked.
             slots.retain(|_, slot| Arc::strong_count(slot) > 1 || slot.lock().is_open());
-            slots.iter().map(|(&id, slot)| (id, Arc::clone(slot))).collect()
+            slots.values().map(Arc::clone).collect()
         };
         let checkpoint =
             self.ticks.fetch_add(1, Ordering::Relaxed) % CHECKPOINT_TICKS == CHECKPOINT_TICKS - 1;
-        for (id, slot) in slots {
+        for slot in slots {
             // A volume that is being opened or removed can wait.
-            let Some((store, space)) =
-                slot.try_lock().map(|slot| (slot.store.upgrade(), slot.space.upgrade()))
+            let Some((store, limit)) =
+                slot.try_lock().map(|slot| (slot.store.upgrade(), slot.limit.upgrade()))
             else {
                 continue;
             };
             if let Some(store) = &store {
                 store.tree.sweep(idle_ticks);
             }
-            if checkpoint && let Some(space) = space {
-                space.checkpoint();
-                if space.retry() {
-                    self.count(id, &space);
-                }
+            if checkpoint && let Some(limit) = limit {
+                limit.checkpoint();
+                limit.retry();
             }
         }
     }
@@ -123,16 +127,16 @@ impl Volumes {
         let slots: Vec<_> = self.slots.lock().values().map(Arc::clone).collect();
         let until = Instant::now() + CLOSE_WAIT_MAX;
         for slot in slots {
-            let (store, space) = {
+            let (store, limit) = {
                 let slot = slot.lock();
-                (slot.store.upgrade(), slot.space.upgrade())
+                (slot.store.upgrade(), slot.limit.upgrade())
             };
-            let Some(space) = space else { continue };
-            space.close(until);
+            let Some(limit) = limit else { continue };
+            limit.close(until);
             if let Some(store) = store {
                 store.tree.release_nameless();
             }
-            space.seal();
+            limit.seal();
         }
     }
 
@@ -157,15 +161,11 @@ impl Volumes {
         Ok((dir, root))
     }
 
-    /// Starts a count of a volume that was in use when the last process ended.
-    fn count(&self, id: VolumeId, space: &Arc<Space>) {
-        match self.dirs(id) {
-            Ok((_, root)) => match Place::new(&self.cluster, root) {
-                Ok(root) => self.counter.add(id, root, space),
-                Err(error) => tracing::error!(volume = ?name(id), %error, "cannot count a volume"),
-            },
-            Err(error) => tracing::error!(volume = ?name(id), %error, "cannot count a volume"),
-        }
+    /// The limit of the volume in `dir`. It must be counted if the volume was in use when the last process ended.
+    fn limit(&self, id: VolumeId, dir: Inode, in_use: &Arc<InUse>) -> FsResult<Limit> {
+        let space = Space::open(Place::new(&self.cluster, dir)?, in_use)?;
+        let owners = OwnerLedger::open(volume_name(id), Box::new(OwnerFiles::new(&space.dir)))?;
+        Ok(Limit::new(space, owners, id, self.counter.queue()))
     }
 
     fn open_store(&self, id: VolumeId) -> FsResult<Arc<Store>> {
@@ -176,20 +176,20 @@ impl Volumes {
         }
         let (dir, root) = self.dirs(id)?;
         let staging = make_private(&dir, STAGING).map_err(refused)?;
-        let (space, is_new) = match slot.space.upgrade() {
-            Some(space) => (space, false),
-            None => (Arc::new(Space::open(Place::new(&self.cluster, dir)?, &slot.in_use)?), true),
+        let (limit, is_new) = match slot.limit.upgrade() {
+            Some(limit) => (limit, false),
+            None => (Arc::new(self.limit(id, dir, &slot.in_use)?), true),
         };
         if is_new {
             // Objects of an earlier process that were never finished.
             walk::empty(&staging, &|| false).map_err(refused)?;
         }
         let staging = Place::new(&self.cluster, staging)?;
-        let tree = Tree::new(&root, staging, Arc::clone(&space), &self.budget, FILE_BYTES_MAX)?;
+        let tree = Tree::new(&root, staging, Arc::clone(&limit), &self.budget, FILE_BYTES_MAX)?;
         let store = Arc::new(Store::new(Arc::new(tree))?);
-        (slot.store, slot.space) = (Arc::downgrade(&store), Arc::downgrade(&space));
-        if is_new && space.is_uncounted() {
-            self.count(id, &space);
+        (slot.store, slot.limit) = (Arc::downgrade(&store), Arc::downgrade(&limit));
+        if is_new && limit.is_uncounted() {
+            self.counter.add(id, &limit);
         }
         Ok(store)
     }
@@ -211,8 +211,9 @@ impl Volumes {
     fn set_limit(&self, slot: &Slot, id: VolumeId, is_new: bool, capacity: Capacity) -> FsResult<()> {
         let (dir, _) = self.dirs(id)?;
         set_quota(&dir, capacity.bytes);
-        if let Some(space) = slot.space.upgrade() {
-            return if space.capacity() == capacity { Ok(()) } else { space.set_capacity(capacity) };
+        if let Some(limit) = slot.limit.upgrade() {
+            let ledger = &limit.ledger;
+            return if ledger.capacity() == capacity { Ok(()) } else { ledger.set_capacity(capacity) };
         }
         let saved = read_record(&dir)?;
         let root_alone = Usage { bytes: 0, files: 1 };
@@ -253,8 +254,8 @@ impl Provisioner for Volumes {
 
     fn set_snapshot_reserve(&self, id: VolumeId, bytes: u64) -> FsResult<()> {
         let slot = self.slot(id);
-        match slot.lock().space.upgrade() {
-            Some(space) => space.set_reserve(bytes),
+        match slot.lock().limit.upgrade() {
+            Some(limit) => limit.ledger.set_reserve(bytes),
             None => drop(self.dirs(id)?),
         }
         Ok(())
@@ -269,8 +270,8 @@ impl Provisioner for Volumes {
     fn usage(&self, id: VolumeId) -> FsResult<Usage> {
         let (dir, _) = self.dirs(id)?;
         // The slot may be locked by an open that waits for the end of an earlier one.
-        if let Some(space) = self.slot(id).try_lock().and_then(|slot| slot.space.upgrade()) {
-            return Ok(space.usage());
+        if let Some(limit) = self.slot(id).try_lock().and_then(|slot| slot.limit.upgrade()) {
+            return Ok(limit.ledger.usage());
         }
         Ok(read_record(&dir)?.map(|record| record.usage).unwrap_or_default())
     }
@@ -282,13 +283,13 @@ impl Provisioner for Volumes {
     fn remove(&self, id: VolumeId) -> FsResult<()> {
         let slot = self.slot(id);
         let mut slot = slot.lock();
-        if let Some(space) = slot.space.upgrade() {
-            space.set_removed();
+        if let Some(limit) = slot.limit.upgrade() {
+            limit.set_removed();
         }
         let store = std::mem::take(&mut slot.store).upgrade();
-        slot.space = Weak::new();
+        slot.limit = Weak::new();
         slot.in_use = Arc::default();
-        let was_moved = self.trash.take(&*self.volumes.inode().map_err(refused)?, &name(id))?;
+        let was_moved = self.trash.dir().take(&*self.volumes.inode().map_err(refused)?, &name(id))?;
         if let Some(store) = store {
             store.tree.detach_all();
         }
@@ -302,7 +303,7 @@ impl Provisioner for Volumes {
         let mut entries = self.volumes.inode().and_then(|volumes| volumes.open_dir()).map_err(refused)?;
         let mut ids = Vec::new();
         while let Some(entry) = entries.next(Wanted::Nothing).map_err(refused)? {
-            ids.extend(id_of(&entry.name));
+            ids.extend(volume_of(&entry.name));
         }
         ids.retain(|&id| self.dirs(id).is_ok());
         Ok(ids)
@@ -315,7 +316,7 @@ impl Provisioner for Volumes {
 
 /// Sets the engine's own quota.
 fn set_quota(dir: &Inode, bytes: u64) {
-    let value = bytes.to_string();
+    let value = bytes.saturating_add(QUOTA_SLACK_BYTES).to_string();
     let mut now = [0; 24];
     let is_set = dir.xattr(QUOTA, &mut now).is_ok_and(|len| now[..len] == *value.as_bytes());
     if !is_set && let Err(errno) = dir.set_xattr(QUOTA, value.as_bytes(), 0) {
@@ -326,11 +327,5 @@ fn set_quota(dir: &Inode, bytes: u64) {
 
 /// The name of a volume's directory: 16 hexadecimal digits.
 fn name(id: VolumeId) -> CString {
-    CString::new(format!("{:016x}", id.0)).unwrap_or_default()
-}
-
-/// The volume of a name; `None` if it is not the name of a volume.
-fn id_of(text: &[u8]) -> Option<VolumeId> {
-    let id = VolumeId(u64::from_str_radix(std::str::from_utf8(text).ok()?, 16).ok()?);
-    (name(id).as_bytes() == text).then_some(id)
+    CString::new(volume_name(id)).unwrap_or_default()
 }

@@ -172,6 +172,14 @@ fn fault_of_a_configuration_has_its_line_its_key_and_the_allowed_values() {
         ("[nfs]\nlisten = 2049", "line 3: nfs.listen is 2049; allowed: ADDRESS:PORT, like"),
         ("[nfs.tls]\nmode = \"maybe\"", "line 3: nfs.tls.mode is \"maybe\"; allowed: off, allow, require"),
         ("[api]\nurl = \"nonsense\"", "line 3: api.url is \"nonsense\"; allowed: https://HOST:PORT"),
+        (
+            "[ceph]\ngateway = \"one\"",
+            "line 3: ceph.gateway has no effect: set storage = \"cephfs\" at the top of the file",
+        ),
+        (
+            "storage = \"cephfs\"\n[ceph]\nuser = \"client.plimsoll\"",
+            "line 4: ceph.user is \"client.plimsoll\"; allowed: the name of a Ceph user without \"client.\"",
+        ),
         ("[api\n", "line 2: not valid TOML: "),
     ] {
         write(dir.path(), "c.toml", &format!("data = \"d\"\n{text}\n"));

@@ -1,7 +1,6 @@
 //! Creates objects without ever exposing wider rights than requested.
 
 use super::entries::link_open;
-use crate::capacity::owners::accounts::OwnerIds;
 use crate::error::refused;
 use crate::node::attr::{file_type, set_mode, set_owner, set_times, timespec};
 use crate::node::counter::VersionedStat;
@@ -18,6 +17,7 @@ use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use storage::OwnerIds;
 use vfs::backend::charge;
 use vfs::backend::charge::{BLOCK_BYTES, blocks};
 use vfs::model::attrs::MODE_BITS;
@@ -132,7 +132,7 @@ impl Node {
         if let Some(preserving) = self.preserving(Space::Needed) {
             preserving.new_name(self, &before, name.bytes())?;
         }
-        let entries_charge = self.mount.begin_entry_change(self, before.size);
+        let entries_charge = self.begin_entry_change(before.size)?;
         let content_max = content.saturating_add(blocks(new_inode.size));
         let owned = (file_type != FileType::Directory).then(|| {
             let ids = OwnerIds::both(new_inode.uid, new_inode.gid);
@@ -150,7 +150,7 @@ impl Node {
         let has_real_owner = self.mount.owner_attribute && !carries(node.kind);
         charge_guard.commit_with(content, has_real_owner.then(|| ids_of(&attrs)));
         if was_adjusted || !self.mount.new_inodes_follow_dir {
-            directory.add_unflushed(&node);
+            directory.unflushed.lock().add(&node);
         }
         self.mount.record(&node.key, &self.key, name.bytes());
         let dir = Change { before, after: guard.attrs_after(&before)? };

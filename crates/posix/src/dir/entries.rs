@@ -33,7 +33,7 @@ impl Node {
         if let Some(preserving) = self.preserving(Space::Exceeded) {
             unlink.preserve(&preserving, self, &before, name.bytes())?;
         }
-        let entries_charge = self.mount.begin_entry_change(self, before.size);
+        let entries_charge = self.begin_entry_change(before.size)?;
         let flags = if dir { AtFlags::REMOVEDIR } else { AtFlags::empty() };
         unlinkat(self.fd(), name.bytes(), flags).map_err(|errno| match errno {
             // Some file systems return EEXIST for a directory that is not empty.
@@ -78,8 +78,8 @@ impl Node {
             preserving.old_name(self, &before, from.bytes(), &moved)?;
             unlink.preserve(&preserving, target, &to_before, to.bytes())?;
         }
-        let to_charge = (!same).then(|| self.mount.begin_entry_change(target, to_before.size));
-        let entries_charge = (self.mount.begin_entry_change(self, before.size), to_charge);
+        let to_charge = (!same).then(|| target.begin_entry_change(to_before.size)).transpose()?;
+        let entries_charge = (self.begin_entry_change(before.size)?, to_charge);
         let moved_key =
             self.mount.index.as_ref().and_then(|_| self.mount.key_at(self.fd(), from.bytes()).ok());
         renameat(self.fd(), from.bytes(), target.fd(), to.bytes()).map_err(|errno| match errno {
@@ -130,7 +130,7 @@ impl Node {
             preserving.attrs(file, &file.attrs_now()?)?;
         }
         let link_charge = self.mount.charge_link(self.fd(), name.bytes())?;
-        let entries_charge = self.mount.begin_entry_change(self, before.size);
+        let entries_charge = self.begin_entry_change(before.size)?;
         link_open(file.fd(), self.fd(), name.bytes()).map_err(|errno| {
             // The last name of the file, or the directory, may have been removed meanwhile.
             file.or_stale(self.or_stale(refused(errno)))
@@ -142,7 +142,7 @@ impl Node {
         if !self.mount.new_inodes_follow_dir
             && let Some(file) = self.mount.table.find(&file.key)
         {
-            directory.add_unflushed(&file);
+            directory.unflushed.lock().add(&file);
         }
         let attrs = file.attrs_now()?;
         let dir = Change { before, after: guard.attrs_after(&before)? };

@@ -11,29 +11,12 @@ use crate::listing::{Listing, Object, Page, PageEntry};
 use crate::node::changes;
 use crate::node::counter::{self, VersionedStat};
 use crate::node::owner::carries;
-use crate::node::{Directory, Node, Rights, Unflushed};
+use crate::node::{Node, Rights};
 use rustix::fs::{AtFlags, fsync, statat, syncfs};
 use std::sync::Arc;
 use std::time::Instant;
+use storage::Unflushed;
 use vfs::{Attrs, Entry, EntrySink, FileKey, FileType, FsError, FsResult, NameFilter};
-
-/// Number of unflushed children to track, each with its node. Beyond it, the whole file system is flushed.
-const CHILDREN_MAX: usize = 16;
-
-impl Directory {
-    pub(crate) fn add_unflushed(&self, child: &Arc<Node>) {
-        let mut unflushed = self.unflushed.lock();
-        if unflushed.has_overflowed {
-            return;
-        }
-        if unflushed.children.len() < CHILDREN_MAX {
-            unflushed.children.push(Arc::clone(child));
-        } else {
-            // The whole file system will be flushed, so no node needs to be kept.
-            *unflushed = Unflushed { children: Vec::new(), has_overflowed: true };
-        }
-    }
-}
 
 impl Node {
     pub(crate) fn list(

@@ -3,10 +3,8 @@
 use super::mount::Mount;
 use super::preserve::Preserving;
 use super::xattrs::xattrs_charged;
-use super::{ChangeGuard, Node, RELEASED, Rights};
-use crate::capacity::limit::{Limit, NewEntryCharge, ResizeCharge, SnapshotCharge, SpaceReservation};
-use crate::capacity::owners::accounts::OwnerIds;
-use crate::capacity::owners::{OwnerLedger, PendingOwnerChange};
+use super::{ChangeGuard, Node, Rights};
+use crate::capacity::limit::{Limit, SnapshotCharge};
 use crate::error::refused;
 use crate::fs_type::file_system_stat;
 use crate::undo::Undo;
@@ -15,22 +13,24 @@ use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
-use storage::{Ledger, PendingChange};
-use vfs::backend::charge::{INODE_BYTES, NAME_BYTES, blocks, directory, symlink};
+use storage::{Counts, EntriesCharge, Ledger, NewEntryCharge, OwnerIds, PendingCounts, ResizeCharge};
+use vfs::backend::charge::{INODE_BYTES, NAME_BYTES, blocks, content};
 use vfs::{Attrs, AuthorizeWrite, Blocking, FileType, FsError, FsResult, Usage};
 
 impl Mount {
+    /// The counts that changes of files are charged to.
+    #[inline]
+    pub(crate) fn counts(&self) -> Counts<'_> {
+        self.limit.as_deref().map(Limit::counts).unwrap_or_default()
+    }
+
+    #[inline]
     pub(crate) fn ledger(&self) -> Option<&Ledger> {
-        self.limit.as_deref().and_then(Limit::ledger)
+        self.counts().ledger
     }
 
     pub(crate) fn mark_count_doubtful(&self) {
-        if let Some(ledger) = self.ledger() {
-            ledger.mark_doubtful();
-        }
-        if let Some(ledger) = self.owner_ledger() {
-            ledger.mark_doubtful();
-        }
+        self.counts().mark_doubtful();
     }
 
     #[inline]
@@ -40,28 +40,12 @@ impl Mount {
         before: &Attrs,
         to: u64,
     ) -> FsResult<ResizeCharge<'_>> {
-        let ledger = self.ledger();
-        if ledger.is_none() && self.owner_ledger().is_none() {
-            return Ok(ResizeCharge { pending: None, owners: None, charged: 0, reserved_size: 0 });
-        }
-        let reserved = guard.reservations().charged_size(0);
-        let (held, after) = (blocks(before.size.max(reserved)), blocks(to.max(reserved)));
-        let charged = held.max(after);
-        if held == after {
-            return Ok(ResizeCharge { pending: None, owners: None, charged, reserved_size: reserved });
-        }
-        let pending = ledger.map(Ledger::begin).transpose()?;
-        if let Some(ledger) = ledger {
-            if after > held {
-                ledger.charge(after - held, 0)?;
-            } else {
-                ledger.mark_best_effort();
-            }
-        }
-        let owners = self.resize_owners(before, held, after).inspect_err(|_| {
-            ledger.into_iter().for_each(|ledger| ledger.refund(after.saturating_sub(held), 0));
-        })?;
-        Ok(ResizeCharge { pending, owners, charged, reserved_size: reserved })
+        let charge = self.counts().charge_resize(guard.reservations(), before, to);
+        charge.map_err(|error| {
+            let charged = |size| blocks(guard.reservations().charged_size(size));
+            let bytes = charged(to).saturating_sub(charged(before.size));
+            self.volume_first(error, Usage { bytes, files: 0 })
+        })
     }
 
     /// Charges a new object with this content, `name` in `dir`; its owners too, unless it is a directory. An existing
@@ -73,34 +57,13 @@ impl Mount {
         content: u64,
         owned: Option<(OwnerIds, Usage)>,
     ) -> FsResult<NewEntryCharge<'_>> {
-        let charge = || {
-            let mut charge = self.charge_entry(NewEntryCharge::bytes(content), 1)?;
-            if let (Some(owners), Some((ids, amount))) = (self.owner_ledger(), owned) {
-                let charged = owners.charge(ids, amount);
-                charge.owners = Some(charged.map_err(|error| self.volume_first(error, amount))?);
-            }
-            Ok(charge)
-        };
-        charge().map_err(|error| taken_or_full(dir, name, error))
+        let more = owned.map(|(_, amount)| amount).unwrap_or_default();
+        let charge = self.counts().charge_object(content, owned);
+        charge.map_err(|error| taken_or_full(dir, name, self.volume_first(error, more)))
     }
 
     pub(crate) fn charge_link(&self, dir: BorrowedFd<'_>, name: &[u8]) -> FsResult<NewEntryCharge<'_>> {
-        // A walk that counts the files must not meet a new name.
-        let _pending = self.owner_ledger().map(OwnerLedger::begin).transpose()?;
-        self.charge_entry(NAME_BYTES, 0).map_err(|error| taken_or_full(dir, name, error))
-    }
-
-    fn charge_entry(&self, bytes: u64, files: u64) -> FsResult<NewEntryCharge<'_>> {
-        let Some(ledger) = self.ledger() else {
-            return Ok(NewEntryCharge { pending: None, owners: None, bytes, files });
-        };
-        let pending = ledger.begin()?;
-        ledger.charge(bytes, files)?;
-        Ok(NewEntryCharge { pending: Some(pending), owners: None, bytes, files })
-    }
-
-    pub(crate) fn begin_entry_change<'n>(&self, dir: &'n Node, before: u64) -> EntriesCharge<'n> {
-        EntriesCharge { dir: self.ledger().map(|_| dir), before }
+        self.counts().charge_link().map_err(|error| taken_or_full(dir, name, error))
     }
 
     /// The node of `name` in `dir`, whose name is about to be removed. Opened only if it must be charged; `seen` is the
@@ -113,15 +76,12 @@ impl Mount {
     ) -> FsResult<PendingUnlink<'_>> {
         let cached = seen.or_else(|| self.cached_node(dir, name));
         let has_snapshots = self.undo().is_some_and(|undo| !undo.is_empty());
-        let (ledger, owners) = (self.ledger(), self.owner_ledger());
-        if ledger.is_none() && owners.is_none() {
+        let counts = self.counts();
+        if counts.is_none() {
             let node = if has_snapshots && cached.is_none() { self.node_of_name(dir, name)? } else { cached };
-            return Ok(PendingUnlink { node, _pending: None, owners: None, retaining: None });
+            return Ok(PendingUnlink { node, pending: None, retaining: None });
         }
-        let pending = ledger.map(Ledger::begin).transpose()?;
-        let pending_owners = owners.map(OwnerLedger::begin).transpose()?;
-        ledger.into_iter().for_each(Ledger::mark_best_effort);
-        owners.into_iter().for_each(OwnerLedger::mark_best_effort);
+        let pending = Some(counts.begin_removal()?);
         let found = cached.map_or_else(
             || self.adopt(self.open_name(dir, name, Blocking::Allowed)?).map(|(node, _)| node),
             Ok,
@@ -132,7 +92,7 @@ impl Mount {
                 self.mark_count_doubtful();
             }
         });
-        Ok(PendingUnlink { node: seen.ok(), _pending: pending, owners: pending_owners, retaining: None })
+        Ok(PendingUnlink { node: seen.ok(), pending, retaining: None })
     }
 
     fn node_of_name(self: &Arc<Self>, dir: BorrowedFd<'_>, name: &[u8]) -> FsResult<Option<Arc<Node>>> {
@@ -165,9 +125,8 @@ impl Node {
     }
 
     pub(crate) fn release_if_unlinked(&self) {
-        let pending = self.mount.ledger().map(Ledger::begin_refund);
-        let owners = self.mount.owner_ledger();
-        let _pending_owners = owners.map(OwnerLedger::begin_refund);
+        let counts = self.mount.counts();
+        let _pending = counts.begin_refund();
         let guard = match self.kind {
             FileType::Directory => self.try_lock_change(),
             _ => Some(self.lock_change()),
@@ -181,10 +140,10 @@ impl Node {
             let reserved =
                 |size| guard.as_ref().map_or(size, |guard| guard.reservations().charged_size(size));
             let file_bytes = if self.kind == FileType::Regular { blocks(reserved(size)) } else { 0 };
-            if let Some(ledger) = pending {
+            if let Some(ledger) = counts.ledger {
                 let _locked = self.lock_xattrs();
                 let content = match &self.dir {
-                    Some(dir) => dir.charged.swap(RELEASED, Ordering::AcqRel),
+                    Some(dir) => dir.charged.release(),
                     None if self.kind == FileType::Regular => file_bytes,
                     None => content(self.kind, size),
                 };
@@ -193,7 +152,7 @@ impl Node {
                 }
                 ledger.refund(INODE_BYTES + content + self.xattrs_charged(), 1);
             }
-            if let Some(owners) = owners
+            if let Some(owners) = counts.owners
                 && self.dir.is_none()
                 && self.is_owner_charged.load(Ordering::Acquire)
             {
@@ -236,14 +195,10 @@ impl Node {
         })
     }
 
-    pub(crate) fn charge_entries(&self, before: u64, after: u64) {
-        let (from, to) = (directory(before), directory(after));
-        let (Some(ledger), Some(dir)) = (self.mount.ledger(), &self.dir) else { return };
-        let keep = |charged: u64| (charged != RELEASED).then_some(to);
-        // A directory removed meanwhile was already refunded with this charge.
-        if from != to && dir.charged.fetch_update(Ordering::AcqRel, Ordering::Acquire, keep).is_ok() {
-            ledger.adjust(from, to);
-        }
+    /// Begins a change of the entries of this directory, which has the size `before`.
+    pub(crate) fn begin_entry_change(&self, before: u64) -> FsResult<EntriesCharge<'_, impl Fn() -> Option<u64>>> {
+        let size_now = || u64::try_from(fstat(self.fd()).ok()?.st_size).ok();
+        Ok(self.as_dir()?.charged.begin_change(self.mount.counts(), before, size_now))
     }
 
     pub(crate) fn reserve_space(
@@ -260,13 +215,8 @@ impl Node {
         authorize(&before)?;
         let resize = self.mount.charge_resize(&guard, &before, before.size.max(end))?;
         match self.preallocate_if_scarce(fd, offset, len, before.size) {
-            Ok(blocks) => {
-                // Pending until the reservation is released: its charge must not be saved as usage of the volume.
-                self.mount.ledger().map(Ledger::begin_refund).into_iter().for_each(std::mem::forget);
-                let owners = self.mount.owner_ledger().map(OwnerLedger::begin_refund);
-                let is_owner_pending = owners.map(std::mem::forget).is_some();
-                let reservation = SpaceReservation { finish: end, is_preallocated: blocks, is_owner_pending };
-                guard.reservations_mut().0.push(reservation);
+            Ok(is_preallocated) => {
+                guard.reservations_mut().add(self.mount.counts(), end, is_preallocated);
             }
             Err(error) => {
                 resize.end(before.size);
@@ -279,29 +229,17 @@ impl Node {
     pub(crate) fn release_reserved(&self, offset: u64, len: usize) {
         let end = if len == 0 { 0 } else { offset.saturating_add(len as u64) };
         let mut guard = self.lock_change();
-        let reserved = guard.reservations_mut();
-        let Some(at) = reserved.0.iter().position(|reservation| reservation.finish == end) else { return };
-        let _pending = self.mount.ledger().map(Ledger::resume);
-        let is_owner_pending = reserved.0[at].is_owner_pending;
-        let _pending_owners = self.mount.owner_ledger().filter(|_| is_owner_pending).map(OwnerLedger::resume);
         // A file that has lost its name is refunded whole, under this lock, by the call that removed the name.
         let is_refunded = self.space_released.load(Ordering::Acquire);
-        let Some(stat) = fstat(self.fd()).ok().filter(|_| !is_refunded) else {
-            reserved.0.swap_remove(at);
-            return;
-        };
-        let size = u64::try_from(stat.st_size).unwrap_or(0);
-        let before = blocks(reserved.charged_size(size));
-        let SpaceReservation { is_preallocated, .. } = reserved.0.swap_remove(at);
-        let after = blocks(reserved.charged_size(size));
-        if is_preallocated && size < end {
+        let stat = if is_refunded { None } else { fstat(self.fd()).ok() };
+        let size = stat.as_ref().map(|stat| u64::try_from(stat.st_size).unwrap_or(0));
+        let released = guard.reservations_mut().release(self.mount.counts(), end, || size);
+        let (Some(released), Some(stat), Some(size)) = (released, stat, size) else { return };
+        if released.is_preallocated && size < end {
             // ftruncate(2) to the current size frees the blocks past the end.
             let _cut = ftruncate(self.fd(), size);
         }
-        if let Some(ledger) = self.mount.ledger() {
-            ledger.refund(before - after, 0);
-        }
-        self.refund_reserved(&stat, before - after);
+        self.refund_reserved(&stat, released.bytes);
     }
 
     /// Allocates blocks for a write if the file system has little space. Returns whether it did.
@@ -316,7 +254,7 @@ impl Node {
         const AMPLE_BYTES: u64 = 64 << 20;
         let below = file_system_stat(fd)?;
         let room = match self.mount.limit.as_deref() {
-            Some(limit) if limit.ledger().is_none() => limit.stat(&below)?.bytes_available,
+            Some(limit) if limit.kernel().is_some() => limit.stat(&below)?.bytes_available,
             Some(_) | None => below.bytes_available,
         };
         if len == 0 || room.saturating_sub(len as u64) > AMPLE_BYTES {
@@ -358,22 +296,11 @@ fn taken_or_full(dir: BorrowedFd<'_>, name: &[u8], error: FsError) -> FsError {
     if is_taken { FsError::Exists } else { error }
 }
 
-/// The charge of an object's content, without its extended attributes.
-pub(crate) fn content(kind: FileType, size: u64) -> u64 {
-    match kind {
-        FileType::Regular => blocks(size),
-        FileType::Directory => directory(size),
-        FileType::Symlink => symlink(size),
-        FileType::Fifo | FileType::Socket | FileType::Block | FileType::Character => 0,
-    }
-}
-
 /// The removal of a name under way. Dropped without an end, the name is still there.
 pub(crate) struct PendingUnlink<'l> {
     /// The object of the name, if it must be charged or preserved.
     node: Option<Arc<Node>>,
-    _pending: Option<PendingChange<'l>>,
-    owners: Option<PendingOwnerChange<'l>>,
+    pending: Option<PendingCounts<'l>>,
     /// The snapshots that keep the file, which loses its last name.
     retaining: Option<(Arc<Undo>, Arc<Node>)>,
 }
@@ -409,7 +336,8 @@ impl PendingUnlink<'_> {
             }
         }
         if let Some(node) = self.node.take() {
-            node.on_unlinked(self.owners.is_some());
+            let is_owner_charged = self.pending.as_ref().is_some_and(|pending| pending.owners.is_some());
+            node.on_unlinked(is_owner_charged);
         }
     }
 }
@@ -420,32 +348,6 @@ impl Drop for PendingUnlink<'_> {
             && let Err(error) = undo.cancel_retain(&node.key)
         {
             tracing::error!(%error, "cannot give up a file that was not removed");
-        }
-    }
-}
-
-/// A change of a directory's entries under way. The directory's charge follows its size.
-pub(crate) struct EntriesCharge<'n> {
-    /// `None` if this process does not count.
-    pub(crate) dir: Option<&'n Node>,
-    pub(crate) before: u64,
-}
-
-impl EntriesCharge<'_> {
-    pub(crate) fn finish(mut self, size: u64) {
-        if let Some(dir) = self.dir.take() {
-            dir.charge_entries(self.before, size);
-        }
-    }
-}
-
-impl Drop for EntriesCharge<'_> {
-    /// A failed change may have grown the directory too.
-    fn drop(&mut self) {
-        if let Some(dir) = self.dir.take()
-            && let Ok(stat) = fstat(dir.fd())
-        {
-            dir.charge_entries(self.before, u64::try_from(stat.st_size).unwrap_or(0));
         }
     }
 }

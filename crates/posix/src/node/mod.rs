@@ -17,7 +17,6 @@ pub(crate) mod ranges;
 mod setattr;
 pub(crate) mod xattrs;
 
-use crate::capacity::limit::SpaceReservations;
 use crate::error::refused;
 use crate::listing::Listing;
 use crate::sys;
@@ -27,9 +26,9 @@ use counter::VersionedStat;
 use mount::{Mount, to_lookup};
 use rustix::fs::Stat;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, MutexGuard};
-use storage::{CounterOffset, GroupFlush, Recency, TableNode};
+use storage::{CounterOffset, EntriesBytes, GroupFlush, Recency, SpaceReservations, TableNode, Unflushed};
 use vfs::sync::Mutex;
 use vfs::{
     Acls, Attrs, AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr,
@@ -93,30 +92,19 @@ struct Guarded {
 #[derive(Default)]
 pub(crate) struct Directory {
     pub(crate) listing: Arc<Listing>,
-    pub(crate) unflushed: Mutex<Unflushed>,
-    /// Bytes charged for the entries, if this process counts; [`RELEASED`] after the refund.
-    pub(crate) charged: AtomicU64,
+    pub(crate) unflushed: Mutex<Unflushed<Node>>,
+    /// The charge of the entries, if this process counts.
+    pub(crate) charged: EntriesBytes,
     /// Locked while the extended attributes change and while their charge is refunded: the removal of a directory takes
     /// no other lock of it.
     pub(crate) xattrs: Mutex<()>,
 }
 
-/// The charge of a directory was refunded.
-pub(crate) const RELEASED: u64 = u64::MAX;
-
 impl Directory {
     fn from_size(size: i64) -> Self {
-        let charged = vfs::backend::charge::directory(u64::try_from(size).unwrap_or(0));
-        Self { charged: AtomicU64::new(charged), ..Self::default() }
+        let charged = EntriesBytes::new(u64::try_from(size).unwrap_or(0));
+        Self { charged, ..Self::default() }
     }
-}
-
-/// New children whose attributes were set after their creation: a flush of the directory does not cover those.
-#[derive(Default)]
-pub(crate) struct Unflushed {
-    pub(crate) children: Vec<Arc<Node>>,
-    /// There were too many to track.
-    pub(crate) has_overflowed: bool,
 }
 
 impl Node {

@@ -4,9 +4,7 @@ use super::attr::{set_mode, set_owner};
 use super::mount::Mount;
 use super::owner::{self, Owner};
 use super::{ChangeGuard, Node};
-use crate::capacity::limit::Limit;
-use crate::capacity::owners::accounts::OwnerIds;
-use crate::capacity::owners::{LiveFiles, OwnerCharge, OwnerLedger, OwnerResize};
+use storage::{LiveFiles, OwnerIds, OwnerLedger};
 use crate::error::refused;
 use crate::fs_type::file_system_stat;
 use rustix::fs::{Stat, fstat};
@@ -22,13 +20,10 @@ use vfs::{Attrs, FileType, FsError, FsResult, SetAttrs, Usage};
 /// Time between two looks at a write in parts that is under way.
 const SETTLE_PAUSE: Duration = Duration::from_millis(1);
 
-/// A change of owners under way: the new ones are charged already. Refunded on drop.
+/// A change of owners under way. Refunded on drop.
 pub(crate) struct OwnerMove<'l> {
-    charge: OwnerCharge<'l>,
+    charge: storage::OwnerMove<'l>,
     _naming: RwLockWriteGuard<'l, ()>,
-    charged: u64,
-    from: OwnerIds,
-    to: OwnerIds,
 }
 
 pub(crate) fn ids_of(attrs: &Attrs) -> OwnerIds {
@@ -39,26 +34,13 @@ impl Mount {
     /// `None` if the volume does not count by owner.
     #[inline]
     pub(crate) fn owner_ledger(&self) -> Option<&OwnerLedger> {
-        self.limit.as_deref().map(Limit::owners).and_then(OwnerLedger::if_on)
-    }
-
-    /// Charges a change of a regular file's charge to the owners in `before`.
-    #[inline]
-    pub(super) fn resize_owners<'l>(
-        &'l self,
-        before: &Attrs,
-        held: u64,
-        after: u64,
-    ) -> FsResult<Option<OwnerResize<'l>>> {
-        let begin = |owners: &'l OwnerLedger| owners.begin_resize(ids_of(before), held, after);
-        let more = Usage { bytes: after.saturating_sub(held), files: 0 };
-        self.owner_ledger().map(begin).transpose().map_err(|error| self.volume_first(error, more))
+        self.counts().owners
     }
 
     /// [`FsError::NoSpace`] instead of a refusal by a quota if the volume has no room either, where the kernel counts it
     /// and would refuse the change only later.
     pub(super) fn volume_first(&self, error: FsError, more: Usage) -> FsError {
-        let by_kernel = self.limit.as_deref().filter(|limit| limit.ledger().is_none());
+        let by_kernel = self.limit.as_deref().filter(|limit| limit.kernel().is_some());
         let (FsError::Quota, Some(limit)) = (error, by_kernel) else { return error };
         let stat = file_system_stat(self.root.as_fd()).and_then(|below| limit.stat(&below));
         let is_full =
@@ -109,14 +91,9 @@ impl Node {
         let naming = self.mount.naming.write();
         let old = self.owners_now(&fstat(self.fd()).map_err(refused)?)?;
         let new = OwnerIds { user: set.uid.or(old.user), group: set.gid.or(old.group) };
-        let (from, to) = (old.other_than(new), new.other_than(old));
-        if to.is_none() {
-            return Ok(None);
-        }
         let size = before.size.max(set.size.unwrap_or(0));
-        let charged = self.owner_bytes(guard, size);
-        let charge = ledger.charge(to, Usage { bytes: charged, files: 1 })?;
-        Ok(Some(OwnerMove { charge, _naming: naming, charged, from, to }))
+        let charge = ledger.begin_move(old, new, self.owner_bytes(guard, size))?;
+        Ok(charge.map(|charge| OwnerMove { charge, _naming: naming }))
     }
 
     fn owner_bytes(&self, guard: &ChangeGuard<'_>, size: u64) -> u64 {
@@ -126,18 +103,10 @@ impl Node {
         }
     }
 
-    /// Ends a change of owners by the owners that the file has now.
-    fn end_owner_move(&self, guard: &ChangeGuard<'_>, moving: OwnerMove<'_>) {
-        let Some(ledger) = self.mount.owner_ledger() else { return };
-        let now = fstat(self.fd()).map_err(refused).and_then(|stat| Ok((self.owners_now(&stat)?, stat)));
-        let Ok((ids, stat)) = now else { return ledger.mark_doubtful() };
-        let OwnerMove { charge, charged, from, to, _naming } = moving;
-        // Those that stay are in neither.
-        if to.is_within(ids) {
-            let held = self.owner_bytes(guard, u64::try_from(stat.st_size).unwrap_or(0));
-            charge.commit(Usage { bytes: charged.saturating_sub(held), files: 0 });
-            ledger.refund(from, Usage { bytes: held, files: 1 });
-        }
+    /// The owners of this file, and the bytes that they are charged for.
+    fn owners_charged(&self, guard: &ChangeGuard<'_>) -> FsResult<(OwnerIds, u64)> {
+        let stat = fstat(self.fd()).map_err(refused)?;
+        Ok((self.owners_now(&stat)?, self.owner_bytes(guard, u64::try_from(stat.st_size).unwrap_or(0))))
     }
 
     /// Sets owner and mode, in the owner attribute or directly, and moves the charge.
@@ -150,7 +119,7 @@ impl Node {
         let changed =
             if self.mount.owner_attribute { self.change_record(set) } else { self.change_real(set) };
         if let Some(moving) = moving {
-            self.end_owner_move(guard, moving);
+            moving.charge.end(self.owners_charged(guard).ok());
         }
         changed
     }
@@ -165,7 +134,7 @@ impl Node {
     /// Whether a reservation of this file goes past its end.
     fn is_reserved_past_end(&self) -> bool {
         let guarded = self.change_lock.lock();
-        if guarded.reservations.0.is_empty() {
+        if guarded.reservations.is_empty() {
             return false;
         }
         let size = self.stat().map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0));
@@ -227,9 +196,5 @@ impl LiveFiles for Mount {
 
     fn nameless(&self, take: &mut dyn FnMut(OwnerIds, Usage)) {
         self.nameless_nodes().iter().for_each(|node| node.pass_nameless_charge(false, take));
-    }
-
-    fn uses_owner_attribute(&self) -> bool {
-        self.owner_attribute
     }
 }

@@ -13,7 +13,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, BorrowedFd};
-use storage::PendingChange;
+use storage::XattrCharge;
 use vfs::backend::charge;
 use vfs::backend::xattrs::{XATTR_NAME_BYTES_MAX, XATTR_VALUE_BYTES_MAX, check_room, page};
 use vfs::{AuthorizeXattr, Change, FileType, FsError, FsResult, SetXattr, XattrName, XattrSink, Xattrs};
@@ -220,9 +220,9 @@ impl Mount {
         fd: BorrowedFd<'l>,
         name: &[u8],
         value: Option<usize>,
-    ) -> FsResult<XattrCharge<'l>> {
-        let Some(ledger) = self.ledger() else { return Ok(XattrCharge::default()) };
-        let names = names_of(fd)?;
+    ) -> FsResult<XattrCharge<'l, impl Fn() -> Option<u64>>> {
+        let counts = self.counts();
+        let names = if counts.ledger.is_some() { names_of(fd)? } else { Vec::new() };
         let (mut charged_now, mut then) = (charge::Xattrs::default(), charge::Xattrs::default());
         for other in charged_names(&names) {
             let Ok(value) = fgetxattr_query(fd, other) else { continue };
@@ -232,47 +232,7 @@ impl Mount {
             }
         }
         value.into_iter().for_each(|value| then.add(strip_class(name).len(), value));
-        let (charged_now, then) = (charged_now.bytes(), then.bytes());
-        if charged_now == then {
-            return Ok(XattrCharge::default());
-        }
-        let pending = ledger.begin()?;
-        if then > charged_now {
-            ledger.charge(then - charged_now, 0)?;
-        } else {
-            ledger.mark_best_effort();
-        }
-        Ok(XattrCharge {
-            pending: Some((pending, fd)),
-            charged_meanwhile: charged_now.max(then),
-            charged_after: then,
-        })
-    }
-}
-
-#[derive(Default)]
-struct XattrCharge<'l> {
-    /// `None` if this process does not count, or if the charge stays the same.
-    pending: Option<(PendingChange<'l>, BorrowedFd<'l>)>,
-    charged_meanwhile: u64,
-    charged_after: u64,
-}
-
-impl XattrCharge<'_> {
-    fn commit(mut self) {
-        if let Some((ledger, _)) = self.pending.take() {
-            ledger.refund(self.charged_meanwhile - self.charged_after, 0);
-        }
-    }
-}
-
-impl Drop for XattrCharge<'_> {
-    /// A file system may have removed the old value before it found no space for the new one.
-    fn drop(&mut self) {
-        if let Some((ledger, fd)) = self.pending.take() {
-            let remaining = xattrs_charged(fd).unwrap_or(self.charged_meanwhile);
-            ledger.refund(self.charged_meanwhile.saturating_sub(remaining), 0);
-        }
+        counts.charge_xattrs(charged_now.bytes(), then.bytes(), move || xattrs_charged(fd).ok())
     }
 }
 

@@ -26,29 +26,31 @@ mod undo_stores;
 use crate::capacity::dir_lock::DirLock;
 use crate::capacity::kernel::{KernelCounts, KernelSpace};
 use crate::capacity::limit::{Limit, Space};
-use crate::capacity::owners::OwnerLedger;
-use crate::capacity::owners::files::{self, Place};
+use crate::capacity::owner_files::{self, OwnerFiles, Place};
 use crate::capacity::project::{self, Project};
 use crate::capacity::usage_file::{OpenUsageFile, UsageFile};
 use crate::error::refused;
 use crate::fs_type::{file_system_stat, is_btrfs, is_subvolume};
+use crate::node::mount::Mount;
 use crate::node::mount::options::Options;
-use recount::Recounter;
+use recount::VolumeWalk;
 use reserve::Reserve;
 use rustix::fs::{AtFlags, fstat, fsync, statat, unlinkat};
 use rustix::io::Errno;
 use snapshots::SnapshotDir;
 use std::collections::HashMap;
-use std::ffi::{CStr, CString};
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
-use storage::{Ledger, UsageRecord};
+use storage::{
+    Ledger, OwnerLedger, Recounter, Space as _, Trash, UsageRecord, volume_name as name, volume_of,
+};
 use store::Store;
-use trash::Trash;
+use trash::TrashDir;
 use tree::{entries, make_private, open_dir, reopen};
 use vfs::sync::Mutex;
 use vfs::{
@@ -77,9 +79,9 @@ pub struct Volumes {
     options: Options,
     slots: Mutex<HashMap<VolumeId, Arc<Mutex<Slot>>>>,
     ticks: AtomicU32,
-    counter: Recounter,
+    counter: Recounter<Space>,
     reserve: Arc<Reserve>,
-    trash: Trash,
+    trash: Trash<TrashDir>,
     /// Prevents other processes from counting or deleting the same files while this, or one of its volumes, is in use.
     /// The last field, so that counting and deleting end first.
     dir_lock: Arc<DirLock>,
@@ -120,7 +122,11 @@ impl Volumes {
         let has_subvolumes = is_one && is_btrfs(data_dir.as_fd());
         fsync(&data_dir)?;
         let dir_lock = DirLock::new(reopen(&volumes)?)?;
-        let counter = Recounter::new(reopen(&snapshots)?);
+        let has_owner_attribute = Mount::uses_owner_attribute(&options);
+        let walk = VolumeWalk { undo_stores: reopen(&snapshots)?, has_owner_attribute };
+        // The walks wait for the disk and for the processor in turn.
+        let threads_max = std::thread::available_parallelism().map_or(1, Into::into);
+        let counter = Recounter::new(threads_max, Box::new(walk));
         let volumes = Self {
             data: data.to_owned(),
             volumes,
@@ -134,7 +140,7 @@ impl Volumes {
             ticks: AtomicU32::new(0),
             counter,
             reserve: Arc::clone(&reserve),
-            trash: Trash::start(trash)?,
+            trash: Trash::start(TrashDir(trash))?,
         };
         volumes.drop_orphans().and_then(|()| volumes.drop_remainders()).map_err(io::Error::other)?;
         Ok(Arc::new(volumes))
@@ -197,9 +203,7 @@ impl Volumes {
             }
             if checkpoint && let Some(limit) = limit {
                 limit.checkpoint();
-                if limit.retry() {
-                    self.counter.add(id, &limit);
-                }
+                limit.retry();
             }
         }
     }
@@ -273,13 +277,17 @@ impl Volumes {
     /// process ended.
     fn limit(&self, id: VolumeId, dir: OwnedFd) -> FsResult<Limit> {
         let space = self.space(id, dir)?;
-        let owners = OwnerLedger::open(self.place(id), Arc::clone(&self.dir_lock))?;
+        let owners = OwnerLedger::open(name(id), self.owner_files(id))?;
         Ok(Limit::new(space, owners, id, self.counter.queue()))
     }
 
     /// The place of the files for quotas.
     fn place(&self, id: VolumeId) -> Place {
         Place { dir: Arc::clone(&self.quotas), name: name(id) }
+    }
+
+    fn owner_files(&self, id: VolumeId) -> Box<OwnerFiles> {
+        Box::new(OwnerFiles::new(self.place(id), Arc::clone(&self.dir_lock)))
     }
 
     fn space(&self, id: VolumeId, dir: OwnedFd) -> FsResult<Space> {
@@ -314,11 +322,11 @@ impl Volumes {
 
     fn set_limit(&self, slot: &Slot, id: VolumeId, is_new: bool, capacity: Capacity) -> FsResult<()> {
         let open = slot.limit.upgrade();
-        if let Some(ledger) = open.as_deref().and_then(Limit::ledger) {
+        if let Some(ledger) = open.as_deref().and_then(|limit| limit.ledger()) {
             return if ledger.capacity() == capacity { Ok(()) } else { ledger.set_capacity(capacity) };
         }
         let projects = self.projects(id, self.dir(id)?)?;
-        match (open.as_deref().and_then(Limit::kernel), &projects) {
+        match (open.as_deref().and_then(|limit| limit.kernel()), &projects) {
             (Some(kernel), _) => kernel.set_capacity(capacity)?,
             (None, Some(projects)) => projects.limit(capacity)?,
             (None, None) => {}
@@ -360,7 +368,7 @@ impl Volumes {
 
     /// Deletes the usage file and the quotas of a volume that does not exist.
     fn forget(&self, id: VolumeId) -> FsResult<()> {
-        files::remove(&self.place(id))?;
+        owner_files::remove(&self.place(id))?;
         match unlinkat(&self.usage, name(id), AtFlags::empty()) {
             Ok(()) => fsync(&self.usage).map_err(refused),
             Err(Errno::NOENT) => Ok(()),
@@ -457,7 +465,7 @@ impl Provisioner for Volumes {
             limit.set_removed();
         }
         let Slot { store, snapshots, .. } = std::mem::take(&mut *slot);
-        let was_moved = self.trash.take(&self.volumes, &name(id))?;
+        let was_moved = self.trash.dir().take(&self.volumes, &name(id))?;
         let was_moved = self.discard_snapshots(id)? || was_moved;
         let open = snapshots.upgrade().map(|snapshots| snapshots.stores());
         for store in open.into_iter().flatten().chain(store.upgrade()) {
@@ -523,7 +531,7 @@ impl Provisioner for Volumes {
     }
 
     fn list(&self) -> FsResult<Vec<VolumeId>> {
-        Ok(entries(&self.volumes)?.iter().filter_map(|name| id_of(name)).collect())
+        Ok(entries(&self.volumes)?.iter().filter_map(|name| volume_of(name.to_bytes())).collect())
     }
 
     fn lend_room(&self) -> ReserveGuard {
@@ -539,38 +547,14 @@ impl Provisioner for Volumes {
     }
 }
 
-/// The name of a volume's directory: 16 hexadecimal digits.
-pub(crate) fn name(id: VolumeId) -> String {
-    format!("{:016x}", id.0)
-}
-
-/// The volume of a name; `None` if it is not the name of a volume.
-fn id_of(text: &CStr) -> Option<VolumeId> {
-    let text = text.to_str().ok()?;
-    let id = VolumeId(u64::from_str_radix(text, 16).ok()?);
-    (name(id) == text).then_some(id)
-}
-
 /// The volume of a file's name, which may go on after a dot.
 fn id_of_file(text: &CStr) -> Option<VolumeId> {
-    let first = text.to_bytes().split(|&byte| byte == b'.').next()?;
-    id_of(&CString::new(first).ok()?)
+    volume_of(text.to_bytes().split(|&byte| byte == b'.').next()?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn volume_name_matches_id() {
-        for id in [0, 7, u64::MAX].map(VolumeId) {
-            let text = std::ffi::CString::new(name(id)).unwrap();
-            assert_eq!(id_of(&text), Some(id));
-        }
-        for other in [c"demo", c"7", c"00000000000000FF", c"+000000000000007", c"00000000000000000"] {
-            assert_eq!(id_of(other), None, "{other:?}");
-        }
-    }
 
     #[test]
     fn removed_and_closed_volumes_leave_slots() {

@@ -2,8 +2,7 @@
 
 use super::snapshots::{SnapshotDir, is_remainder, revert_name, root_in};
 use super::tree::{entries, make_private, open_dir};
-use super::{Volumes, id_of, name};
-use crate::capacity::owners::files::AccountFile;
+use super::{Volumes, name};
 use crate::capacity::usage_file::UsageFile;
 use crate::error::refused;
 use crate::fs_type::{can_set_trusted_xattrs, is_subvolume};
@@ -14,7 +13,7 @@ use rustix::fs::{Mode, RenameFlags, fsync, mkdirat, renameat_with};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use storage::UsageRecord;
+use storage::{OwnerLedger, UsageRecord, volume_of};
 use vfs::{FsError, FsResult, Pace, Progress, ViewId, VolumeId};
 
 impl Volumes {
@@ -47,12 +46,12 @@ impl Volumes {
 
     /// Moves the snapshots of a volume to the trash. Returns whether there may have been any.
     pub(super) fn discard_snapshots(&self, id: VolumeId) -> FsResult<bool> {
-        self.trash.take(&self.snapshots, &name(id))
+        self.trash.dir().take(&self.snapshots, &name(id))
     }
 
     /// Moves to the trash the snapshots of removed volumes and the remainders of interrupted operations.
     pub(super) fn drop_remainders(&self) -> FsResult<()> {
-        for id in entries(&self.snapshots)?.iter().filter_map(|name| id_of(name)) {
+        for id in entries(&self.snapshots)?.iter().filter_map(|name| volume_of(name.to_bytes())) {
             if !self.has(id)? {
                 self.discard_snapshots(id)?;
                 continue;
@@ -82,7 +81,7 @@ impl Volumes {
                 }
             }
         }
-        self.trash.take(dir, name)
+        self.trash.dir().take(dir, name)
     }
 
     /// Puts a copy of a snapshot in the place of a volume that is not open. The copy comes into being and takes its place
@@ -155,9 +154,7 @@ impl Volumes {
 
     /// Marks the saved usage of a volume, and that of its owners, as outdated, durably: the next open counts the files.
     pub(super) fn require_count(&self, id: VolumeId) -> FsResult<()> {
-        if let Some(accounts) = AccountFile::open(&self.place(id))? {
-            accounts.mark()?;
-        }
+        OwnerLedger::require_count(self.owner_files(id))?;
         let usage_file = UsageFile::open(self.usage.as_fd(), &name(id))?;
         match usage_file.read()?.filter(|record| record.is_clean) {
             Some(record) => usage_file.write(&UsageRecord { is_clean: false, ..record }),

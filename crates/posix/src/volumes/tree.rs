@@ -3,7 +3,6 @@
 //! Few descriptors are open and no function recurses, however deep the tree is: the way back up is `..`. No symbolic
 //! link is followed and no other mount entered.
 
-use crate::capacity::owners::accounts::{self, OwnerIds, Tally};
 use crate::error::refused;
 use crate::fs_type::is_subvolume;
 use crate::node::owner::Owner;
@@ -20,6 +19,7 @@ use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
+use storage::{OwnerIds, Tally, add_to_tally};
 use vfs::backend::charge::{INODE_BYTES, NAME_BYTES, ROOT_BYTES, blocks, directory, symlink};
 use vfs::{FsError, FsResult, Usage};
 
@@ -206,7 +206,7 @@ fn open_parent(dir: &OwnedFd, id: (u64, u64)) -> Result<OwnedFd, Errno> {
 pub(crate) fn count(
     root: OwnedFd,
     moves: bool,
-    tally: Option<&mut OwnerTally>,
+    tally: Option<OwnerTally<'_>>,
     progress: &mut dyn FnMut(u64, u64) -> Result<(), Errno>,
 ) -> Result<Usage, Errno> {
     let usage = Usage { bytes: 0, files: 0 };
@@ -218,13 +218,13 @@ pub(crate) fn count(
 }
 
 /// The usage of users and groups.
-pub(crate) struct OwnerTally {
-    pub(crate) of: Tally,
+pub(crate) struct OwnerTally<'t> {
+    pub(crate) of: &'t mut Tally,
     /// Whether the owners are in an extended attribute.
     pub(crate) has_attribute: bool,
 }
 
-impl OwnerTally {
+impl OwnerTally<'_> {
     fn add(&mut self, dir: BorrowedFd<'_>, name: &CStr, stat: &Stat) -> Result<(), Errno> {
         let kind = Kind::from_raw_mode(stat.st_mode);
         let size = u64::try_from(stat.st_size).unwrap_or(0);
@@ -236,7 +236,7 @@ impl OwnerTally {
         let recorded =
             recorded.map_err(|error| if error == FsError::NotFound { Errno::NOENT } else { Errno::IO })?;
         let ids = recorded.map_or((stat.st_uid, stat.st_gid), |owner| (owner.uid, owner.gid));
-        accounts::add(&mut self.of, OwnerIds::both(ids.0, ids.1), Usage { bytes, files: 1 });
+        add_to_tally(self.of, OwnerIds::both(ids.0, ids.1), Usage { bytes, files: 1 });
         Ok(())
     }
 }
@@ -248,7 +248,7 @@ struct CountVisitor<'l> {
     /// Files at the last call of `progress`.
     reported: u64,
     moves: bool,
-    tally: Option<&'l mut OwnerTally>,
+    tally: Option<OwnerTally<'l>>,
     look: &'l mut dyn FnMut(u64, u64) -> Result<(), Errno>,
 }
 

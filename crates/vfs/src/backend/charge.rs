@@ -4,6 +4,8 @@
 //! Each is at least the use on ext4, XFS and Btrfs, except for the trees that index it
 //! (docs/decisions/0063-overhead.md).
 
+use crate::model::attrs::FileType;
+
 pub const BLOCK_BYTES: u64 = 4096;
 /// An object without its names: the largest inode of the three file systems.
 pub const INODE_BYTES: u64 = 512;
@@ -40,6 +42,16 @@ pub fn directory(size: u64) -> u64 {
 /// Returns the charge of a symbolic link with a target of this length.
 pub fn symlink(target: u64) -> u64 {
     if target <= TARGET_BYTES_INLINE { 0 } else { blocks(target) }
+}
+
+/// Returns the charge of an object's content, without its extended attributes.
+pub fn content(file_type: FileType, size: u64) -> u64 {
+    match file_type {
+        FileType::Regular => blocks(size),
+        FileType::Directory => directory(size),
+        FileType::Symlink => symlink(size),
+        FileType::Fifo | FileType::Socket | FileType::Block | FileType::Character => 0,
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]

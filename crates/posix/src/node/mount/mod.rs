@@ -144,6 +144,11 @@ impl TreeKind {
 }
 
 impl Mount {
+    /// Whether owners are in an extended attribute.
+    pub(crate) fn uses_owner_attribute(options: &Options) -> bool {
+        options.owner_attribute || !may_own()
+    }
+
     pub(crate) fn new(
         root: OwnedFd,
         kind: TreeKind,
@@ -183,7 +188,7 @@ impl Mount {
             mount_id,
             key_source,
             index: (options.index || !by_handle).then(Index::default),
-            owner_attribute: options.owner_attribute || !may_own(),
+            owner_attribute: Self::uses_owner_attribute(options),
             new_inodes_follow_dir: fs_type.new_inodes_follow_dir,
             is_memory: fs_type.is_memory,
             links_max: fs_type.links_max,

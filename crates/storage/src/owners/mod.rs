@@ -1,18 +1,23 @@
 //! Counts a volume by user and group, if it has quotas or once was asked for a report: exact under concurrency.
 //!
-//! The count is beside the volume's own ([`super::ledger`]) and works like it: growth is charged before the change and
+//! The count is beside the volume's own ([`crate::Ledger`]) and works like it: growth is charged before the change and
 //! corrected after it, under the file's lock; a mark says that the table is in use; a clean close saves the table, and
 //! after a crash a walk over the files makes it anew. A volume that does not count by owner pays one load for a change.
 //!
 //! The count begins while the volume is served. From then on changes are refused until the walk has ended, so it first
 //! waits for those that began earlier ([`LiveFiles::settle`]).
 
-pub(crate) mod accounts;
-pub(crate) mod files;
+mod accounts;
+mod check;
+mod records;
 
-use super::dir_lock::DirLock;
-use accounts::{Accounts, OwnerIds, Tally};
-use files::{AccountFile, Place, SavedAccount, SavedAccounts};
+pub use accounts::{OwnerIds, Tally, add_to_tally};
+
+use accounts::Accounts;
+use records::{
+    MARK_CLEAN, MARK_IN_USE, SavedAccount, decode_accounts, decode_rules, encode_accounts,
+    encode_rules,
+};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -27,7 +32,7 @@ const UNCOUNTABLE: u8 = 3;
 const CLOSED: u8 = 4;
 
 /// The open files of a volume.
-pub(crate) trait LiveFiles: Send + Sync {
+pub trait LiveFiles: Send + Sync {
     /// Waits until every change that began before this call has ended. False if `is_cancelled` ended it early.
     fn settle(&self, is_cancelled: &dyn Fn() -> bool) -> bool;
 
@@ -36,11 +41,55 @@ pub(crate) trait LiveFiles: Send + Sync {
 
     /// The charges of the open files without a name that are refunded at their last close.
     fn nameless(&self, take: &mut dyn FnMut(OwnerIds, Usage));
-
-    fn uses_owner_attribute(&self) -> bool;
 }
 
-pub(crate) struct OwnerLedger {
+/// The files with the rules of a volume and its usage by owner, the table.
+pub trait OwnerStore: Send {
+    /// Opens the table if there is one; with `creates`, makes one. Returns whether it is open.
+    fn open_table(&mut self, creates: bool) -> FsResult<bool>;
+
+    fn read_table(&self) -> FsResult<Vec<u8>>;
+
+    /// Writes the start of the open table, without waiting for the disk. With `is_whole`, nothing else remains in it.
+    fn write_table(&self, start: &[u8], is_whole: bool) -> FsResult<()>;
+
+    /// Makes the table durable.
+    fn sync_table(&self) -> FsResult<()>;
+
+    /// `None` if there are no rules.
+    fn read_rules(&self) -> FsResult<Option<Vec<u8>>>;
+
+    /// Replaces the rules, durably, all or nothing.
+    fn replace_rules(&self, bytes: &[u8]) -> FsResult<()>;
+}
+
+/// The files of a volume, and whether its table is open.
+struct Saved {
+    store: Box<dyn OwnerStore>,
+    is_open: bool,
+}
+
+impl Saved {
+    fn create(&mut self) -> FsResult<()> {
+        self.is_open = self.store.open_table(true)?;
+        self.mark(MARK_IN_USE)
+    }
+
+    /// Marks the table, durably.
+    fn mark(&self, mark: &[u8]) -> FsResult<()> {
+        self.store.write_table(mark, false)?;
+        self.store.sync_table()
+    }
+
+    /// Writes an exact table, durably: the mark follows when all else is on the disk.
+    fn seal(&self, accounts: &[SavedAccount]) -> FsResult<()> {
+        self.store.write_table(&encode_accounts(accounts), true)?;
+        self.store.sync_table()?;
+        self.mark(MARK_CLEAN)
+    }
+}
+
+pub struct OwnerLedger {
     state: AtomicU8,
     has_rules: AtomicBool,
     pending: AtomicU64,
@@ -51,15 +100,15 @@ pub(crate) struct OwnerLedger {
     accounts: Accounts,
     /// Times from the saved table, until the volume is counted.
     saved_excess: Mutex<Vec<SavedAccount>>,
-    place: Place,
-    /// `None` before the volume counts by owner.
-    file: Mutex<Option<AccountFile>>,
+    /// The name of the volume, for messages.
+    name: String,
+    /// The table is not open before the volume counts by owner.
+    saved: Mutex<Saved>,
     live: Mutex<Option<Weak<dyn LiveFiles>>>,
-    _dir_lock: Arc<DirLock>,
 }
 
 /// A change under way. Ends on drop.
-pub(crate) struct PendingOwnerChange<'l>(&'l OwnerLedger);
+pub struct PendingOwnerChange<'l>(&'l OwnerLedger);
 
 impl Drop for PendingOwnerChange<'_> {
     fn drop(&mut self) {
@@ -69,20 +118,20 @@ impl Drop for PendingOwnerChange<'_> {
 
 /// A change of a file's size under way. Bytes that were charged for it stay charged unless [`OwnerResize::end`] refunds
 /// them.
-pub(crate) struct OwnerResize<'l> {
+pub struct OwnerResize<'l> {
     ledger: &'l OwnerLedger,
     _pending: PendingOwnerChange<'l>,
     ids: OwnerIds,
 }
 
 impl OwnerResize<'_> {
-    pub(crate) fn end(self, surplus: u64) {
+    pub fn end(self, surplus: u64) {
         self.ledger.refund(self.ids, Usage { bytes: surplus, files: 0 });
     }
 }
 
 /// A charge of a change under way. Refunded on drop unless committed.
-pub(crate) struct OwnerCharge<'l> {
+pub struct OwnerCharge<'l> {
     ledger: &'l OwnerLedger,
     _pending: PendingOwnerChange<'l>,
     ids: OwnerIds,
@@ -91,12 +140,12 @@ pub(crate) struct OwnerCharge<'l> {
 
 impl OwnerCharge<'_> {
     /// The change is done; `surplus` of the charge was not needed.
-    pub(crate) fn commit(mut self, surplus: Usage) {
+    fn commit(mut self, surplus: Usage) {
         self.amount = surplus;
     }
 
     /// The change is done; with `ids`, the charge is theirs.
-    pub(crate) fn commit_to(mut self, ids: Option<OwnerIds>) {
+    pub fn commit_to(mut self, ids: Option<OwnerIds>) {
         match ids {
             Some(ids) => self.ledger.accounts.force(ids, self.amount),
             None => self.amount = Usage::default(),
@@ -110,40 +159,62 @@ impl Drop for OwnerCharge<'_> {
     }
 }
 
+/// A change of a file's owners under way: the new ones are charged already. Refunded on drop.
+pub struct OwnerMove<'l> {
+    charge: OwnerCharge<'l>,
+    charged: u64,
+    from: OwnerIds,
+    to: OwnerIds,
+}
+
+impl OwnerMove<'_> {
+    /// Ends the change by the owners that the file has now, and the bytes that it is charged for. `None` if they are not
+    /// known.
+    pub fn end(self, now: Option<(OwnerIds, u64)>) {
+        let Self { charge, charged, from, to } = self;
+        let Some((ids, bytes)) = now else { return charge.ledger.mark_doubtful() };
+        // Those that stay are in neither.
+        if to.is_within(ids) {
+            let ledger = charge.ledger;
+            charge.commit(Usage { bytes: charged.saturating_sub(bytes), files: 0 });
+            ledger.refund(from, Usage { bytes, files: 1 });
+        }
+    }
+}
+
 impl OwnerLedger {
-    /// Continues from the saved files of a volume. Damaged rules do not bind, and have to be set again.
-    pub(crate) fn open(place: Place, dir_lock: Arc<DirLock>) -> FsResult<Self> {
-        let file = AccountFile::open(&place)?;
-        let listed = files::read_rules(&place).or_else(|error| match error {
-            FsError::Io => {
-                tracing::error!(
-                    volume = place.name,
-                    "the file with the quota rules is damaged: no rule binds"
-                );
-                Ok(Vec::new())
+    /// Continues from the saved files of the volume `name`. Damaged rules do not bind, and have to be set again.
+    pub fn open(name: String, mut store: Box<dyn OwnerStore>) -> FsResult<Self> {
+        let is_open = store.open_table(false)?;
+        let listed = match store.read_rules()?.map(|bytes| decode_rules(&bytes)) {
+            None => Vec::new(),
+            Some(Some(rules)) => rules,
+            Some(None) => {
+                tracing::error!(volume = name, "the file with the quota rules is damaged: no rule binds");
+                Vec::new()
             }
-            error => Err(error),
-        })?;
+        };
         let rules = QuotaRules::new(&listed)?;
-        let saved = file.as_ref().map_or_else(|| Ok(SavedAccounts::default()), AccountFile::read)?;
-        let state = match (&file, saved.is_clean) {
-            (None, _) if listed.is_empty() => OFF,
-            (None, _) | (Some(_), false) => COUNTING,
-            (Some(_), true) => COUNTED,
+        // Nothing, and not clean, if the contents are invalid.
+        let read = is_open.then(|| store.read_table()).transpose()?;
+        let saved = read.and_then(|bytes| decode_accounts(&bytes)).unwrap_or_default();
+        let state = match (is_open, saved.is_clean) {
+            (false, _) if listed.is_empty() => OFF,
+            (false, _) | (true, false) => COUNTING,
+            (true, true) => COUNTED,
         };
         let ledger = Self {
             state: AtomicU8::new(state),
             has_rules: AtomicBool::new(!rules.is_empty()),
             pending: AtomicU64::new(0),
-            marked: AtomicBool::new(file.is_some() && !saved.is_clean),
+            marked: AtomicBool::new(is_open && !saved.is_clean),
             doubtful: AtomicBool::new(false),
             removed: AtomicBool::new(false),
             accounts: Accounts::new(rules),
             saved_excess: Mutex::default(),
-            place,
-            file: Mutex::new(file),
+            name,
+            saved: Mutex::new(Saved { store, is_open }),
             live: Mutex::default(),
-            _dir_lock: dir_lock,
         };
         if state == COUNTED {
             for SavedAccount { owner, used, .. } in &saved.accounts {
@@ -156,6 +227,12 @@ impl OwnerLedger {
         Ok(ledger)
     }
 
+    /// Marks the saved usage as outdated, durably: the next opening counts the files.
+    pub fn require_count(mut store: Box<dyn OwnerStore>) -> FsResult<()> {
+        let is_open = store.open_table(false)?;
+        if is_open { Saved { store, is_open }.mark(MARK_IN_USE) } else { Ok(()) }
+    }
+
     fn restore_excess(&self, saved: &[SavedAccount]) {
         for SavedAccount { owner, excess, .. } in saved {
             if *excess != SoftExcess::default() {
@@ -164,35 +241,36 @@ impl OwnerLedger {
         }
     }
 
-    pub(crate) fn attach(&self, live: Weak<dyn LiveFiles>) {
+    pub fn attach(&self, live: Weak<dyn LiveFiles>) {
         *self.live.lock() = Some(live);
     }
 
-    pub(crate) fn live(&self) -> Option<Arc<dyn LiveFiles>> {
+    pub fn live(&self) -> Option<Arc<dyn LiveFiles>> {
         self.live.lock().as_ref().and_then(Weak::upgrade)
     }
 
-    pub(crate) fn accounts(&self) -> &Accounts {
-        &self.accounts
+    /// Charges what is there already, even past the limits.
+    pub fn force(&self, ids: OwnerIds, amount: Usage) {
+        self.accounts.force(ids, amount);
     }
 
     /// This ledger, if the volume counts by owner.
     #[inline]
-    pub(crate) fn if_on(&self) -> Option<&Self> {
+    pub fn if_on(&self) -> Option<&Self> {
         (self.state.load(Ordering::Relaxed) != OFF).then_some(self)
     }
 
-    pub(crate) fn has_rules(&self) -> bool {
+    pub fn has_rules(&self) -> bool {
         self.has_rules.load(Ordering::Relaxed)
     }
 
     /// Replaces the rules, durably.
-    pub(crate) fn set_rules(&self, rules: &[QuotaRule]) -> FsResult<()> {
+    pub fn set_rules(&self, rules: &[QuotaRule]) -> FsResult<()> {
         let checked = QuotaRules::new(rules)?;
         // One at a time: the file and the memory agree.
-        let _locked = self.file.lock();
+        let saved = self.saved.lock();
         self.check_present()?;
-        files::write_rules(&self.place, &checked.list())?;
+        saved.store.replace_rules(&encode_rules(&checked.list()))?;
         self.has_rules.store(!checked.is_empty(), Ordering::Relaxed);
         self.accounts.set_rules(checked);
         Ok(())
@@ -204,21 +282,21 @@ impl OwnerLedger {
     }
 
     /// Begins to count by owner. Returns whether nothing did before.
-    pub(crate) fn start(&self) -> FsResult<bool> {
-        let mut file = self.file.lock();
+    pub fn start(&self) -> FsResult<bool> {
+        let mut saved = self.saved.lock();
         if self.state.load(Ordering::SeqCst) != OFF {
             return Ok(false);
         }
         self.check_present()?;
         self.marked.store(true, Ordering::Release);
-        file.insert(AccountFile::create(&self.place)?).mark()?;
+        saved.create()?;
         self.state.store(COUNTING, Ordering::SeqCst);
         Ok(true)
     }
 
     /// Begins a change. [`FsError::Wait`]`(Wait::Recall)` while the volume is counted and while the process ends;
     /// [`FsError::Io`] if it cannot be counted.
-    pub(crate) fn begin(&self) -> FsResult<PendingOwnerChange<'_>> {
+    pub fn begin(&self) -> FsResult<PendingOwnerChange<'_>> {
         let pending = self.begin_refund();
         match self.state.load(Ordering::SeqCst) {
             COUNTED => Ok(pending),
@@ -228,19 +306,19 @@ impl OwnerLedger {
     }
 
     /// Begins a change that only refunds, in any state.
-    pub(crate) fn begin_refund(&self) -> PendingOwnerChange<'_> {
+    pub fn begin_refund(&self) -> PendingOwnerChange<'_> {
         // Before the state is read: `close` reads the two in the other order.
         self.pending.fetch_add(1, Ordering::SeqCst);
         PendingOwnerChange(self)
     }
 
     /// Continues a change that was begun and forgotten.
-    pub(crate) fn resume(&self) -> PendingOwnerChange<'_> {
+    pub fn resume(&self) -> PendingOwnerChange<'_> {
         PendingOwnerChange(self)
     }
 
     /// Charges user and group for a change, all or nothing; [`FsError::Quota`] if a limit refuses it.
-    pub(crate) fn charge(&self, ids: OwnerIds, amount: Usage) -> FsResult<OwnerCharge<'_>> {
+    pub fn charge(&self, ids: OwnerIds, amount: Usage) -> FsResult<OwnerCharge<'_>> {
         let pending = self.begin()?;
         self.mark()?;
         self.accounts.charge(ids, amount)?;
@@ -248,7 +326,7 @@ impl OwnerLedger {
     }
 
     /// Begins a change of a file's charge from `before` bytes to `after`.
-    pub(crate) fn begin_resize(&self, ids: OwnerIds, before: u64, after: u64) -> FsResult<OwnerResize<'_>> {
+    pub fn begin_resize(&self, ids: OwnerIds, before: u64, after: u64) -> FsResult<OwnerResize<'_>> {
         let pending = self.begin()?;
         if after > before {
             self.mark()?;
@@ -259,7 +337,17 @@ impl OwnerLedger {
         Ok(OwnerResize { ledger: self, _pending: pending, ids })
     }
 
-    pub(crate) fn refund(&self, ids: OwnerIds, amount: Usage) {
+    /// Charges the new owners of a file that is charged for `bytes`; `None` if they are the old ones.
+    pub fn begin_move(&self, old: OwnerIds, new: OwnerIds, bytes: u64) -> FsResult<Option<OwnerMove<'_>>> {
+        let (from, to) = (old.other_than(new), new.other_than(old));
+        if to.is_none() {
+            return Ok(None);
+        }
+        let charge = self.charge(to, Usage { bytes, files: 1 })?;
+        Ok(Some(OwnerMove { charge, charged: bytes, from, to }))
+    }
+
+    pub fn refund(&self, ids: OwnerIds, amount: Usage) {
         if amount == Usage::default() || ids.is_none() {
             return;
         }
@@ -269,12 +357,12 @@ impl OwnerLedger {
         }
         // The mark of an orderly end must go if the count has changed after it.
         if self.state.load(Ordering::SeqCst) == CLOSED && self.mark().is_err() {
-            tracing::error!(volume = self.place.name, "cannot mark the saved usage by owner as outdated");
+            tracing::error!(volume = self.name, "cannot mark the saved usage by owner as outdated");
         }
     }
 
     /// Marks the table as in use before a change that only refunds.
-    pub(crate) fn mark_best_effort(&self) {
+    pub fn mark_best_effort(&self) {
         // If the mark cannot be written, a crash leaves a count that is too high: the safe side.
         let _marked = self.mark();
     }
@@ -286,83 +374,81 @@ impl OwnerLedger {
 
     #[cold]
     fn mark_now(&self) -> FsResult<()> {
-        let file = self.file.lock();
-        if !self.marked.load(Ordering::Acquire)
-            && let Some(file) = &*file
-        {
-            file.mark()?;
+        let saved = self.saved.lock();
+        if !self.marked.load(Ordering::Acquire) && saved.is_open {
+            saved.mark(MARK_IN_USE)?;
             self.marked.store(true, Ordering::Release);
         }
         Ok(())
     }
 
-    pub(crate) fn mark_doubtful(&self) {
+    pub fn mark_doubtful(&self) {
         self.doubtful.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn set_removed(&self) {
+    pub fn set_removed(&self) {
         self.removed.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn is_uncounted(&self) -> bool {
+    pub fn is_uncounted(&self) -> bool {
         let state = self.state.load(Ordering::Acquire);
         matches!(state, COUNTING | UNCOUNTABLE) && !self.removed.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn is_counting(&self) -> bool {
+    pub fn is_counting(&self) -> bool {
         self.state.load(Ordering::Acquire) == COUNTING
     }
 
     /// Whether the usage is known.
-    pub(crate) fn is_known(&self) -> bool {
+    pub fn is_known(&self) -> bool {
         matches!(self.state.load(Ordering::Acquire), COUNTED | CLOSED)
     }
 
     /// Adds the counted files to the open ones without a name, which are counted already.
-    pub(crate) fn set_counted(&self, tally: &Tally) -> FsResult<()> {
-        let mut file = self.file.lock();
-        if file.is_none() {
+    pub fn set_counted(&self, tally: &Tally) -> FsResult<()> {
+        let mut saved = self.saved.lock();
+        if !saved.is_open {
             // There were rules, but a crash or a person took the table.
             self.marked.store(true, Ordering::Release);
-            file.insert(AccountFile::create(&self.place)?).mark()?;
+            saved.create()?;
         }
         for (&owner, &used) in tally {
             self.accounts.force(OwnerIds::of(owner), used);
         }
-        let saved = std::mem::take(&mut *self.saved_excess.lock());
-        self.restore_excess(&saved);
+        let excess = std::mem::take(&mut *self.saved_excess.lock());
+        self.restore_excess(&excess);
         self.state.store(COUNTED, Ordering::SeqCst);
         Ok(())
     }
 
-    pub(crate) fn set_uncountable(&self) {
+    pub fn set_uncountable(&self) {
         self.state.store(UNCOUNTABLE, Ordering::SeqCst);
     }
 
     /// Restarts a count that failed. Returns whether there was one.
-    pub(crate) fn retry(&self) -> bool {
+    pub fn retry(&self) -> bool {
         let retry = self.state.compare_exchange(UNCOUNTABLE, COUNTING, Ordering::SeqCst, Ordering::SeqCst);
         retry.is_ok()
     }
 
-    fn saved(&self) -> Vec<SavedAccount> {
+    fn accounts_now(&self) -> Vec<SavedAccount> {
         self.accounts.report().iter().map(SavedAccount::from).collect()
     }
 
     /// Saves the times at which soft limits were exceeded, for after a crash.
-    pub(crate) fn checkpoint(&self) {
-        let saved = self.saved();
-        let has_excess = saved.iter().any(|account| account.excess != SoftExcess::default());
-        let file = self.file.lock();
+    pub fn checkpoint(&self) {
+        let accounts = self.accounts_now();
+        let has_excess = accounts.iter().any(|account| account.excess != SoftExcess::default());
+        let saved = self.saved.lock();
         let is_marked = self.marked.load(Ordering::Relaxed) && !self.removed.load(Ordering::Relaxed);
-        if let (Some(file), true, true) = (&*file, has_excess && self.is_known(), is_marked) {
+        if saved.is_open && has_excess && self.is_known() && is_marked {
             // A failure costs only the times: the saved mark already requires a recount.
-            let _written = file.write_lazily(&saved);
+            let _written = saved.store.write_table(&encode_accounts(&accounts), true);
         }
     }
 
     /// Ends the count: no change may begin. Waits until `until` for changes under way.
-    pub(crate) fn close(&self, until: Instant) {
+    pub fn close(&self, until: Instant) {
         // A volume that is not counted yet is counted at the next start.
         let _closed = self.state.compare_exchange(COUNTED, CLOSED, Ordering::SeqCst, Ordering::SeqCst);
         while self.pending.load(Ordering::SeqCst) > 0 && Instant::now() < until {
@@ -371,25 +457,27 @@ impl OwnerLedger {
     }
 
     /// Saves the table. Call after [`OwnerLedger::close`]; `sync` flushes the files first.
-    pub(crate) fn seal(&self, sync: impl FnOnce() -> FsResult<()>) {
+    pub fn seal(&self, sync: impl FnOnce() -> FsResult<()>) {
         if self.removed.load(Ordering::Relaxed) || !self.marked.load(Ordering::Acquire) {
             return;
         }
         let is_exact = self.state.load(Ordering::SeqCst) == CLOSED && !self.doubtful.load(Ordering::Relaxed);
         if !is_exact || self.pending.load(Ordering::SeqCst) > 0 {
             tracing::info!(
-                volume = self.place.name,
+                volume = self.name,
                 "the usage by owner is uncertain: the next start counts it"
             );
             return;
         }
         let synced = sync();
-        let file = self.file.lock();
-        let Some(file) = &*file else { return };
-        match synced.and_then(|()| file.seal(&self.saved())) {
+        let saved = self.saved.lock();
+        if !saved.is_open {
+            return;
+        }
+        match synced.and_then(|()| saved.seal(&self.accounts_now())) {
             Ok(()) => self.marked.store(false, Ordering::Release),
             Err(error) => {
-                tracing::warn!(volume = self.place.name, %error, "cannot save the usage by owner: the next start counts it");
+                tracing::warn!(volume = self.name, %error, "cannot save the usage by owner: the next start counts it");
             }
         }
     }

@@ -1,163 +1,39 @@
-//! The files with the rules of a volume and its usage by owner. docs/formats/quotas.md draws the bytes.
+//! The bytes of a volume's rules and of its usage by owner. docs/formats/quotas.md draws them.
 
-use crate::capacity::usage_file::open_locked;
-use crate::error::refused;
-use rustix::fs::{AtFlags, Mode, OFlags, fdatasync, fstat, fsync, ftruncate, openat, renameat, unlinkat};
-use rustix::io::{Errno, pread, pwrite, retry_on_intr};
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use vfs::{
-    FsError, FsResult, QuotaKind, QuotaLimits, QuotaOwner, QuotaRule, QuotaTarget, QuotaUse, SoftExcess,
+    QuotaKind, QuotaLimits, QuotaOwner, QuotaRule, QuotaTarget, QuotaUse, SoftExcess,
     Usage,
 };
 
 const VERSION: u8 = 1;
 const IN_USE: u8 = 0;
 const CLEAN: u8 = 1;
+/// The start of a table that is in use, and of one that is exact.
+pub(super) const MARK_IN_USE: &[u8] = &[VERSION, IN_USE];
+pub(super) const MARK_CLEAN: &[u8] = &[VERSION, CLEAN];
 const HEADER_BYTES: usize = 24;
 const ACCOUNT_BYTES: usize = 40;
 const RULE_BYTES: usize = 48;
-/// More than any volume has: a larger file is not read.
-const FILE_BYTES_MAX: usize = 1 << 30;
-
-/// Directory and name of a volume's files.
-#[derive(Clone)]
-pub(crate) struct Place {
-    pub(crate) dir: Arc<OwnedFd>,
-    pub(crate) name: String,
-}
 
 /// The usage by owner between two runs.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct SavedAccounts {
+pub(super) struct SavedAccounts {
     /// The usage is exact; otherwise it is the last known usage.
-    pub(crate) is_clean: bool,
-    pub(crate) accounts: Vec<SavedAccount>,
+    pub(super) is_clean: bool,
+    pub(super) accounts: Vec<SavedAccount>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SavedAccount {
-    pub(crate) owner: QuotaOwner,
-    pub(crate) used: Usage,
-    pub(crate) excess: SoftExcess,
+pub(super) struct SavedAccount {
+    pub(super) owner: QuotaOwner,
+    pub(super) used: Usage,
+    pub(super) excess: SoftExcess,
 }
 
 impl From<&QuotaUse> for SavedAccount {
     fn from(of: &QuotaUse) -> Self {
         Self { owner: of.owner, used: of.used, excess: of.excess }
     }
-}
-
-/// An open table of accounts, locked against other processes.
-pub(crate) struct AccountFile(OwnedFd);
-
-impl AccountFile {
-    /// `None` if there is none: the volume does not count by owner.
-    pub(crate) fn open(place: &Place) -> FsResult<Option<Self>> {
-        match openat(&*place.dir, &*place.name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
-            Ok(_) => Self::create(place).map(Some),
-            Err(Errno::NOENT) => Ok(None),
-            Err(errno) => Err(refused(errno)),
-        }
-    }
-
-    /// Waits for the lock: a volume that is being closed still holds it.
-    pub(crate) fn create(place: &Place) -> FsResult<Self> {
-        open_locked(&place.dir, &place.name).map(Self)
-    }
-
-    /// Nothing, and not clean, if the contents are invalid.
-    pub(crate) fn read(&self) -> FsResult<SavedAccounts> {
-        Ok(decode_accounts(&read(&self.0)?).unwrap_or_default())
-    }
-
-    /// Marks the table as in use, durably.
-    pub(crate) fn mark(&self) -> FsResult<()> {
-        write(&self.0, &[VERSION, IN_USE], 0)?;
-        fdatasync(&self.0).map_err(refused)
-    }
-
-    /// Writes a table that is in use, without waiting for the disk.
-    pub(crate) fn write_lazily(&self, accounts: &[SavedAccount]) -> FsResult<()> {
-        let bytes = encode_accounts(accounts, IN_USE);
-        write(&self.0, &bytes, 0)?;
-        ftruncate(&self.0, bytes.len() as u64).map_err(refused)
-    }
-
-    /// Writes an exact table, durably: the mark follows when all else is on the disk.
-    pub(crate) fn seal(&self, accounts: &[SavedAccount]) -> FsResult<()> {
-        self.write_lazily(accounts)?;
-        fdatasync(&self.0).map_err(refused)?;
-        write(&self.0, &[VERSION, CLEAN], 0)?;
-        fdatasync(&self.0).map_err(refused)
-    }
-}
-
-/// Reads the rules of a volume. Nothing if there are none; [`FsError::Io`] if they are damaged.
-pub(crate) fn read_rules(place: &Place) -> FsResult<Vec<QuotaRule>> {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    match openat(&*place.dir, rules_name(place), flags, Mode::empty()) {
-        Ok(file) => decode_rules(&read(&file)?).ok_or(FsError::Io),
-        Err(Errno::NOENT) => Ok(Vec::new()),
-        Err(errno) => Err(refused(errno)),
-    }
-}
-
-/// Replaces the rules of a volume, durably, all or nothing.
-pub(crate) fn write_rules(place: &Place, rules: &[QuotaRule]) -> FsResult<()> {
-    let draft = format!("{}.new", rules_name(place));
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let file = openat(&*place.dir, &*draft, flags, Mode::RUSR | Mode::WUSR).map_err(refused)?;
-    write(&file, &encode_rules(rules), 0)?;
-    fsync(&file).map_err(refused)?;
-    renameat(&*place.dir, &*draft, &*place.dir, rules_name(place)).map_err(refused)?;
-    fsync(&*place.dir).map_err(refused)
-}
-
-/// Removes the files of a volume.
-pub(crate) fn remove(place: &Place) -> FsResult<()> {
-    let names = [place.name.clone(), rules_name(place), format!("{}.new", rules_name(place))];
-    let mut was_there = false;
-    for name in names {
-        match unlinkat(&*place.dir, name, AtFlags::empty()) {
-            Ok(()) => was_there = true,
-            Err(Errno::NOENT) => {}
-            Err(errno) => return Err(refused(errno)),
-        }
-    }
-    if was_there { fsync(&*place.dir).map_err(refused) } else { Ok(()) }
-}
-
-fn rules_name(place: &Place) -> String {
-    format!("{}.rules", place.name)
-}
-
-fn read(file: &OwnedFd) -> FsResult<Vec<u8>> {
-    let size = usize::try_from(fstat(file).map_err(refused)?.st_size).unwrap_or(usize::MAX);
-    if size > FILE_BYTES_MAX {
-        return Ok(Vec::new());
-    }
-    let mut bytes = vec![0; size];
-    let mut done = 0;
-    while done < size {
-        match retry_on_intr(|| pread(file, &mut bytes[done..], done as u64)).map_err(refused)? {
-            0 => break,
-            read => done += read,
-        }
-    }
-    bytes.truncate(done);
-    Ok(bytes)
-}
-
-fn write(file: &OwnedFd, bytes: &[u8], offset: u64) -> FsResult<()> {
-    let mut done = 0;
-    while done < bytes.len() {
-        match retry_on_intr(|| pwrite(file, &bytes[done..], offset + done as u64)).map_err(refused)? {
-            0 => return Err(FsError::NoSpace),
-            written => done += written,
-        }
-    }
-    Ok(())
 }
 
 /// FNV-1a of 64 bits.
@@ -205,7 +81,8 @@ fn take<const NUMBERS: usize>(record: &[u8]) -> Option<(QuotaKind, u8, u32, [u64
     Some((kind, *flags, u32::from_be_bytes(*id), numbers.try_into().ok()?))
 }
 
-fn encode_accounts(accounts: &[SavedAccount], state: u8) -> Vec<u8> {
+/// The bytes of a table that is in use.
+pub(super) fn encode_accounts(accounts: &[SavedAccount]) -> Vec<u8> {
     let mut records = Vec::with_capacity(accounts.len() * ACCOUNT_BYTES);
     for SavedAccount { owner, used, excess } in accounts {
         let [bytes_since, files_since] =
@@ -213,10 +90,10 @@ fn encode_accounts(accounts: &[SavedAccount], state: u8) -> Vec<u8> {
         let numbers = [used.bytes, used.files, bytes_since, files_since];
         put(&mut records, owner.kind, 0, owner.id, &numbers);
     }
-    encode(state, &records, accounts.len())
+    encode(IN_USE, &records, accounts.len())
 }
 
-fn decode_accounts(bytes: &[u8]) -> Option<SavedAccounts> {
+pub(super) fn decode_accounts(bytes: &[u8]) -> Option<SavedAccounts> {
     let (state, records) = decode::<ACCOUNT_BYTES>(bytes)?;
     let account = |record: &[u8; ACCOUNT_BYTES]| {
         let (kind, 0, id, [bytes, files, bytes_since, files_since]) = take(record)? else { return None };
@@ -232,7 +109,7 @@ fn decode_accounts(bytes: &[u8]) -> Option<SavedAccounts> {
 /// The flag of a rule for one user or group.
 const HAS_ID: u8 = 1;
 
-fn encode_rules(rules: &[QuotaRule]) -> Vec<u8> {
+pub(super) fn encode_rules(rules: &[QuotaRule]) -> Vec<u8> {
     let mut records = Vec::with_capacity(rules.len() * RULE_BYTES);
     for QuotaRule { target, limits } in rules {
         let numbers = [limits.bytes, limits.files, limits.soft_bytes, limits.soft_files, limits.grace_s];
@@ -249,7 +126,7 @@ fn encode_rules(rules: &[QuotaRule]) -> Vec<u8> {
     encode(CLEAN, &records, rules.len())
 }
 
-fn decode_rules(bytes: &[u8]) -> Option<Vec<QuotaRule>> {
+pub(super) fn decode_rules(bytes: &[u8]) -> Option<Vec<QuotaRule>> {
     let (_, records) = decode::<RULE_BYTES>(bytes)?;
     let rule = |record: &[u8; RULE_BYTES]| {
         let (kind, flags, id, numbers) = take::<5>(record)?;
@@ -278,7 +155,8 @@ mod tests {
             used: Usage { bytes: 0x1000, files: 2 },
             excess: SoftExcess { bytes_since: Some(0x6a00_0000), files_since: None },
         };
-        let bytes = encode_accounts(&[account], CLEAN);
+        let mut bytes = encode_accounts(&[account]);
+        bytes[..2].copy_from_slice(MARK_CLEAN);
         assert_eq!(bytes[..16], [1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
         assert_eq!(bytes[24..40], [1, 0, 0, 0, 1, 2, 3, 4, 0, 0, 0, 0, 0, 0, 16, 0]);
         assert_eq!(bytes[48..], [[0, 0, 0, 0, 0x6a, 0, 0, 0], [0; 8]].concat());
@@ -290,7 +168,7 @@ mod tests {
             assert_eq!(decode_accounts(&bad), None, "byte {at}");
         }
         assert_eq!(decode_accounts(&bytes[..63]), None);
-        assert_eq!(decode_accounts(&encode_accounts(&[], IN_USE)), Some(SavedAccounts::default()));
+        assert_eq!(decode_accounts(&encode_accounts(&[])), Some(SavedAccounts::default()));
     }
 
     #[test]

@@ -13,17 +13,17 @@ const SHARDS: usize = 64;
 
 /// The user and the group that a change is charged to; `None` if it is charged to none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct OwnerIds {
-    pub(crate) user: Option<u32>,
-    pub(crate) group: Option<u32>,
+pub struct OwnerIds {
+    pub user: Option<u32>,
+    pub group: Option<u32>,
 }
 
 impl OwnerIds {
-    pub(crate) const fn both(uid: u32, gid: u32) -> Self {
+    pub const fn both(uid: u32, gid: u32) -> Self {
         Self { user: Some(uid), group: Some(gid) }
     }
 
-    pub(crate) fn of(owner: QuotaOwner) -> Self {
+    pub fn of(owner: QuotaOwner) -> Self {
         match owner.kind {
             QuotaKind::User => Self { user: Some(owner.id), group: None },
             QuotaKind::Group => Self { user: None, group: Some(owner.id) },
@@ -31,7 +31,7 @@ impl OwnerIds {
     }
 
     /// The ids that `self` has and `other` has not.
-    pub(crate) fn other_than(self, other: Self) -> Self {
+    pub fn other_than(self, other: Self) -> Self {
         Self {
             user: self.user.filter(|_| self.user != other.user),
             group: self.group.filter(|_| self.group != other.group),
@@ -39,23 +39,23 @@ impl OwnerIds {
     }
 
     /// Whether `other` has the same ids wherever this has one.
-    pub(crate) fn is_within(self, other: Self) -> bool {
+    pub fn is_within(self, other: Self) -> bool {
         self.other_than(other).is_none()
     }
 
-    pub(crate) fn is_none(self) -> bool {
+    pub fn is_none(self) -> bool {
         self.user.is_none() && self.group.is_none()
     }
 
-    pub(crate) fn each(self) -> impl Iterator<Item = QuotaOwner> {
+    pub fn each(self) -> impl Iterator<Item = QuotaOwner> {
         self.user.map(QuotaOwner::user).into_iter().chain(self.group.map(QuotaOwner::group))
     }
 }
 
 /// Usage by owner, as a walk finds it.
-pub(crate) type Tally = HashMap<QuotaOwner, Usage>;
+pub type Tally = HashMap<QuotaOwner, Usage>;
 
-pub(crate) fn add(tally: &mut Tally, ids: OwnerIds, more: Usage) {
+pub fn add_to_tally(tally: &mut Tally, ids: OwnerIds, more: Usage) {
     for owner in ids.each() {
         let used = tally.entry(owner).or_default();
         used.bytes += more.bytes;
@@ -78,7 +78,7 @@ struct Shard {
     changes: u64,
 }
 
-pub(crate) struct Accounts {
+pub(super) struct Accounts {
     users: Vec<Mutex<Shard>>,
     groups: Vec<Mutex<Shard>>,
     rules: Mutex<QuotaRules>,
@@ -133,7 +133,7 @@ impl Locked<'_> {
 }
 
 impl Accounts {
-    pub(crate) fn new(rules: QuotaRules) -> Self {
+    pub(super) fn new(rules: QuotaRules) -> Self {
         let shards = || (0..SHARDS).map(|_| Mutex::default()).collect();
         Self { users: shards(), groups: shards(), rules: Mutex::new(rules) }
     }
@@ -154,7 +154,7 @@ impl Accounts {
     }
 
     /// Charges user and group, all or nothing; [`FsError::Quota`] if a limit refuses it.
-    pub(crate) fn charge(&self, ids: OwnerIds, more: Usage) -> FsResult<()> {
+    pub(super) fn charge(&self, ids: OwnerIds, more: Usage) -> FsResult<()> {
         let mut locked = self.lock(ids);
         let is_over = |account: &mut Locked<'_>| !account.account(&self.rules).admits(more);
         if locked.iter_mut().flatten().any(is_over) {
@@ -167,12 +167,12 @@ impl Accounts {
     }
 
     /// Charges what is there already, even past the limits.
-    pub(crate) fn force(&self, ids: OwnerIds, more: Usage) {
+    pub(super) fn force(&self, ids: OwnerIds, more: Usage) {
         add_to(&mut self.lock(ids), &self.rules, more);
     }
 
     /// Returns whether that much was charged.
-    pub(crate) fn refund(&self, ids: OwnerIds, less: Usage) -> bool {
+    pub(super) fn refund(&self, ids: OwnerIds, less: Usage) -> bool {
         let mut is_exact = true;
         for account in self.lock(ids).iter_mut().flatten() {
             account.change(&self.rules, |used| {
@@ -184,11 +184,11 @@ impl Accounts {
         is_exact
     }
 
-    pub(crate) fn rules(&self) -> Vec<QuotaRule> {
+    pub(super) fn rules(&self) -> Vec<QuotaRule> {
         self.rules.lock().list()
     }
 
-    pub(crate) fn set_rules(&self, rules: QuotaRules) {
+    pub(super) fn set_rules(&self, rules: QuotaRules) {
         *self.rules.lock() = rules;
         // An account that is made meanwhile has the new rules or is updated here.
         for (kind, shards) in [(QuotaKind::User, &self.users), (QuotaKind::Group, &self.groups)] {
@@ -202,14 +202,14 @@ impl Accounts {
     }
 
     /// Restores the times at which soft limits were exceeded.
-    pub(crate) fn set_excess(&self, owner: QuotaOwner, excess: SoftExcess) {
+    pub(super) fn set_excess(&self, owner: QuotaOwner, excess: SoftExcess) {
         if let Some(account) = self.shard(owner).lock().accounts.get_mut(&owner.id) {
             account.excess = excess;
             account.note_excess();
         }
     }
 
-    pub(crate) fn usage(&self, owner: QuotaOwner) -> QuotaUse {
+    pub(super) fn usage(&self, owner: QuotaOwner) -> QuotaUse {
         let found = self.shard(owner).lock().accounts.get(&owner.id).copied();
         let account = found
             .unwrap_or_else(|| Account { binding: self.rules.lock().binding(owner), ..Account::default() });
@@ -217,14 +217,14 @@ impl Accounts {
     }
 
     /// All owners with files, and those with rules of their own.
-    pub(crate) fn report(&self) -> Vec<QuotaUse> {
+    pub(super) fn report(&self) -> Vec<QuotaUse> {
         let mut owners: BTreeMap<_, ()> = self.rules.lock().owners().map(|owner| (owner, ())).collect();
         owners.extend(self.snapshot().into_keys().map(|owner| (owner, ())));
         owners.into_keys().map(|owner| self.usage(owner)).collect()
     }
 
     /// The usage of each owner, with a number that differs after each change.
-    pub(crate) fn snapshot(&self) -> HashMap<QuotaOwner, (Usage, u64)> {
+    pub(super) fn snapshot(&self) -> HashMap<QuotaOwner, (Usage, u64)> {
         let mut snapshot = HashMap::new();
         for (kind, shards) in [(QuotaKind::User, &self.users), (QuotaKind::Group, &self.groups)] {
             for shard in shards {

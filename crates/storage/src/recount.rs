@@ -1,0 +1,239 @@
+//! Counts volumes after a crash while they already serve: a few at a time, in the order of opening.
+
+use crate::limit::{CountQueue, Limit, Space};
+use crate::owners::Tally;
+use crate::volume_name::volume_name;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, MutexGuard, Weak};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use vfs::sync::{Condvar, Mutex};
+use vfs::{Counting, FsError, FsResult, Usage, VolumeId, Wait};
+
+/// Time between two progress reports of one volume.
+const REPORT: Duration = Duration::from_secs(10);
+
+/// A walk over the files of volumes.
+pub trait Walk<S: Space>: Send + Sync + 'static {
+    /// The usage of a volume, and the part of it that only snapshots need. With `tally`, files are counted by owner too.
+    /// `go_on` receives the number of files since its last call and in all; if it returns false, any error ends the walk.
+    fn count(
+        &self,
+        id: VolumeId,
+        limit: &Weak<Limit<S>>,
+        tally: Option<&mut Tally>,
+        go_on: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> FsResult<(Usage, u64)>;
+}
+
+/// A queue of volumes to count, and its threads, while there is work.
+pub struct Recounter<S: Space> {
+    shared: Arc<Shared<S>>,
+}
+
+struct Shared<S: Space> {
+    this: Weak<Self>,
+    threads_max: usize,
+    state: Mutex<State<S>>,
+    changed: Condvar,
+    /// Files counted so far, in all volumes.
+    files: AtomicU64,
+    walk: Box<dyn Walk<S>>,
+}
+
+struct State<S: Space> {
+    is_stopping: bool,
+    waiting: VecDeque<(VolumeId, Weak<Limit<S>>, u64)>,
+    /// The volumes not counted yet, with the number of the count and the error of a failed one. A volume that was closed
+    /// and opened again has another count, and the end of the first says nothing about it.
+    uncounted: BTreeMap<VolumeId, (u64, Option<FsError>)>,
+    next_number: u64,
+    /// Number of volumes counted since the process began.
+    counted: usize,
+    busy_threads: usize,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl<S: Space> Default for State<S> {
+    fn default() -> Self {
+        Self {
+            is_stopping: false,
+            waiting: VecDeque::new(),
+            uncounted: BTreeMap::new(),
+            next_number: 0,
+            counted: 0,
+            busy_threads: 0,
+            threads: Vec::new(),
+        }
+    }
+}
+
+impl<S: Space> Recounter<S> {
+    pub fn new(threads_max: usize, walk: Box<dyn Walk<S>>) -> Self {
+        let shared = Arc::new_cyclic(|this| Shared {
+            this: Weak::clone(this),
+            threads_max,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            files: AtomicU64::new(0),
+            walk,
+        });
+        Self { shared }
+    }
+
+    pub fn add(&self, id: VolumeId, limit: &Arc<Limit<S>>) {
+        self.queue().add(id, limit);
+    }
+
+    pub fn queue(&self) -> Arc<dyn CountQueue<S>> {
+        Arc::clone(&self.shared) as Arc<dyn CountQueue<S>>
+    }
+
+    pub fn progress(&self) -> Counting {
+        let state = self.shared.lock();
+        if state.uncounted.is_empty() {
+            return Counting::default();
+        }
+        Counting {
+            volumes: state.uncounted.len() + state.counted,
+            counted: state.counted,
+            files: self.shared.files.load(Ordering::Relaxed),
+            failed: state.uncounted.iter().filter_map(|(&id, (_, failed))| Some((id, (*failed)?))).collect(),
+        }
+    }
+
+    /// Waits up to `patience` until no thread is running. Returns whether every volume is counted.
+    pub fn wait(&self, patience: Duration) -> bool {
+        let waited = self
+            .shared
+            .changed
+            .wait_timeout_while(self.shared.lock(), patience, |state| state.busy_threads > 0);
+        waited.0.uncounted.is_empty()
+    }
+}
+
+impl<S: Space> Drop for Recounter<S> {
+    fn drop(&mut self) {
+        let threads = {
+            let mut state = self.shared.lock();
+            state.is_stopping = true;
+            std::mem::take(&mut state.threads)
+        };
+        for thread in threads {
+            let _ended = thread.join();
+        }
+    }
+}
+
+impl<S: Space> CountQueue<S> for Shared<S> {
+    fn add(&self, id: VolumeId, limit: &Arc<Limit<S>>) {
+        let mut state = self.lock();
+        let number = state.next_number;
+        state.next_number += 1;
+        state.uncounted.insert(id, (number, None));
+        state.waiting.push_back((id, Arc::downgrade(limit), number));
+        let Some(worker) = self.this.upgrade().filter(|_| !state.is_stopping) else { return };
+        if state.busy_threads == self.threads_max {
+            return;
+        }
+        match std::thread::Builder::new().name("count".into()).spawn(move || worker.run()) {
+            Ok(thread) => {
+                state.busy_threads += 1;
+                state.threads.retain(|thread| !thread.is_finished());
+                state.threads.push(thread);
+            }
+            // Running threads count it later. Without any, the next volume tries again.
+            Err(error) => tracing::error!(%error, "cannot start a thread to count volumes"),
+        }
+    }
+}
+
+impl<S: Space> Shared<S> {
+    fn lock(&self) -> MutexGuard<'_, State<S>> {
+        self.state.lock()
+    }
+
+    fn run(&self) {
+        loop {
+            let mut state = self.lock();
+            let next = if state.is_stopping { None } else { state.waiting.pop_front() };
+            let Some((id, limit, number)) = next else {
+                state.busy_threads -= 1;
+                self.changed.notify_all();
+                return;
+            };
+            drop(state);
+            let done = self.count(id, &limit);
+            let mut state = self.lock();
+            state.counted += usize::from(matches!(done, Ok(true)));
+            if state.uncounted.get(&id).is_none_or(|(latest, _)| *latest != number) {
+                continue;
+            }
+            match done {
+                Ok(_) => _ = state.uncounted.remove(&id),
+                Err(error) => _ = state.uncounted.insert(id, (number, Some(error))),
+            }
+        }
+    }
+
+    /// Counts a volume and updates its counts; false if the volume was closed or removed meanwhile.
+    fn count(&self, id: VolumeId, limit: &Weak<Limit<S>>) -> FsResult<bool> {
+        let is_wanted = || {
+            !self.lock().is_stopping && limit.upgrade().is_some_and(|limit| limit.is_uncounted())
+        };
+        let Some(by_owner) = limit.upgrade().map(|limit| limit.owners().is_uncounted()) else {
+            return Ok(false);
+        };
+        let begun = Instant::now();
+        let mut last_report = begun;
+        tracing::info!(
+            volume = volume_name(id),
+            "counting files: the last process did not end cleanly, or was an older version, or quotas begin"
+        );
+        let mut go_on = |new, files| {
+            self.files.fetch_add(new, Ordering::Relaxed);
+            if last_report.elapsed() > REPORT {
+                last_report = Instant::now();
+                tracing::info!(volume = volume_name(id), files, "still counting");
+            }
+            is_wanted()
+        };
+        let mut tally = by_owner.then(Tally::new);
+        let settled = if by_owner { begin_by_owner(limit, &|| !is_wanted()) } else { Ok(()) };
+        let counted = settled.and_then(|()| self.walk.count(id, limit, tally.as_mut(), &mut go_on));
+        let Some(limit) = limit.upgrade() else { return Ok(false) };
+        match counted {
+            Ok((usage, held)) => {
+                if let Some(ledger) = limit.ledger().filter(|ledger| ledger.is_uncounted()) {
+                    ledger.set_counted(usage, held);
+                }
+                if let Some(tally) = &tally {
+                    limit.owners().set_counted(tally)?;
+                }
+                let (files, ms) = (usage.files, begun.elapsed().as_millis());
+                tracing::info!(volume = volume_name(id), files, bytes = usage.bytes, ms, "counted");
+                Ok(true)
+            }
+            Err(_) if !is_wanted() => Ok(false),
+            Err(error) => {
+                tracing::error!(volume = volume_name(id), %error, "cannot count the files: the volume can be read but not changed");
+                limit.set_uncountable();
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Waits for the changes under way, and counts the open files that a walk does not find.
+fn begin_by_owner<S: Space>(limit: &Weak<Limit<S>>, is_cancelled: &dyn Fn() -> bool) -> FsResult<()> {
+    let cancelled = FsError::Wait(Wait::Recall);
+    let live = limit.upgrade().and_then(|limit| limit.owners().live());
+    let Some(live) = live else { return Ok(()) };
+    if !live.settle(is_cancelled) {
+        return Err(cancelled);
+    }
+    let limit = limit.upgrade().ok_or(cancelled)?;
+    live.count_nameless(&mut |ids, amount| limit.owners().force(ids, amount));
+    Ok(())
+}
