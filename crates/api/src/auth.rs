@@ -30,7 +30,11 @@ pub fn bootstrap(service: &Service, dir: &Path) -> io::Result<Option<PathBuf>> {
     }
     let (_, secret) = service.create_token(&context, &name, Role::Admin).map_err(io::Error::other)?;
     let new = dir.join(format!("{ADMIN_TOKEN_FILE}.new"));
-    files::replace(&path, &new, files::PRIVATE, &[secret.expose().as_bytes(), b"\n"])?;
+    let line = format!("{}\n", secret.expose());
+    if let Some(replica) = service.replica() {
+        stable::store_whole(&**replica, ADMIN_TOKEN_FILE, line.as_bytes())?;
+    }
+    files::replace(&path, &new, files::PRIVATE, &[line.as_bytes()])?;
     Ok(Some(path))
 }
 

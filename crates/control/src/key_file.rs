@@ -1,22 +1,29 @@
 //! Files that hold a secret key and nothing else.
 
 use crate::store::StoreError;
-use stable::files;
+use stable::{Replica, files};
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A file with a key of `N` random bytes, readable by its owner alone.
 pub struct KeyFile<const N: usize> {
     path: PathBuf,
     /// The consequences of an exposed key, and the remedy.
     stakes: &'static str,
+    replica: Option<Arc<dyn Replica>>,
 }
 
 impl<const N: usize> KeyFile<N> {
     /// `stakes` ends the error for a file that others may read: `the key can …`.
     pub fn new(path: impl Into<PathBuf>, stakes: &'static str) -> Self {
-        Self { path: path.into(), stakes }
+        Self { path: path.into(), stakes, replica: None }
+    }
+
+    /// Stores a new key in the replica too.
+    pub fn with_replica(self, replica: Option<&Arc<dyn Replica>>) -> Self {
+        Self { replica: replica.cloned(), ..self }
     }
 
     pub fn path(&self) -> &Path {
@@ -58,6 +65,10 @@ impl<const N: usize> KeyFile<N> {
     /// Writes the key under another name and links it into place: a crash leaves no key or a whole one.
     fn place(&self, key: &[u8]) -> std::io::Result<()> {
         let draft = self.path.with_extension(format!("new-{}", std::process::id()));
+        // Without the replica the key would be in use and lost with this machine.
+        if let (Some(replica), Some(name)) = (&self.replica, self.path.file_name()) {
+            stable::store_whole(&**replica, &name.to_string_lossy(), key)?;
+        }
         // A crashed process with the same id can have left a draft.
         _ = fs::remove_file(&draft);
         let mut file = files::create_new(&draft, files::PRIVATE)?;
@@ -102,6 +113,23 @@ mod tests {
         fs::set_permissions(key.path(), fs::Permissions::from_mode(0o600)).unwrap();
         assert!(key.read().unwrap_err().to_string().contains("5 bytes instead of 16"));
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "no drafts are left");
+    }
+
+    #[test]
+    fn new_key_is_in_the_replica_before_it_is_used() {
+        let dir = tempfile::tempdir().unwrap();
+        let replica = Arc::new(stable::MemoryReplica::default());
+        let used: Arc<dyn Replica> = Arc::clone(&replica) as _;
+        let key = || KeyFile::<16>::new(dir.path().join("handle.key"), "").with_replica(Some(&used));
+        replica.fail_at(1, stable::Failure::Lost);
+        assert!(key().read_or_make(|bytes| bytes.fill(7)).is_err() && key().read().unwrap().is_none());
+        replica.set_pairs(Default::default());
+        key().read_or_make(|bytes| bytes.fill(7)).unwrap();
+        key().read_or_make(|bytes| bytes.fill(8)).unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        stable::restore(elsewhere.path(), &replica.pairs()).unwrap();
+        let moved = KeyFile::<16>::new(elsewhere.path().join("handle.key"), "");
+        assert_eq!((moved.read().unwrap(), replica.steps()), (Some([7; 16]), 1));
     }
 
     #[test]

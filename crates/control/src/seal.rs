@@ -8,7 +8,9 @@ use crate::key_file::KeyFile;
 use crate::store::StoreError;
 use identity::NtHash;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use stable::Replica;
 use std::path::Path;
+use std::sync::Arc;
 
 pub(crate) const KEY_FILE: &str = "users.key";
 const KEY_BYTES: usize = 32;
@@ -27,8 +29,12 @@ impl Seal {
     }
 
     /// Creates a key if `dir` has none.
-    pub(crate) fn find_or_make(dir: &Path, random: impl FnOnce(&mut [u8])) -> Result<Self> {
-        Self::new(key_file(dir).read_or_make(random)?)
+    pub(crate) fn find_or_make(
+        dir: &Path,
+        replica: Option<&Arc<dyn Replica>>,
+        random: impl FnOnce(&mut [u8]),
+    ) -> Result<Self> {
+        Self::new(key_file(dir).with_replica(replica).read_or_make(random)?)
     }
 
     fn new(key: [u8; KEY_BYTES]) -> Result<Self> {

@@ -229,6 +229,7 @@ fn open(dir: &Path) -> (Service, Dirs) {
         served: control::Protocols::NFS,
         protection: vfs::Protection::Verified,
         instance: 1,
+        store_log: None,
     });
     (service.unwrap(), dirs())
 }

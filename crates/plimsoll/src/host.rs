@@ -96,6 +96,7 @@ impl Host {
             served: if smb.listen.is_some() { Protocols::ALL } else { Protocols::NFS },
             protection: listen.tls.protection(),
             instance: state::instance()?,
+            store_log: None,
         };
         let _lent = storage.provisioner().lend_room();
         // Before anybody may ask: a handle of a volume that is not yet open would be stale for good.

@@ -143,6 +143,7 @@ pub fn service(dir: &Path, namespace: &SharedNamespace, plane: &Arc<FakePlane>) 
         served: control::Protocols::NFS,
         protection: vfs::Protection::Verified,
         instance: 1,
+        store_log: None,
     };
     let service = Arc::new(Service::open(dependencies).unwrap());
     service.start_jobs().unwrap();

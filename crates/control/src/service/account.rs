@@ -47,7 +47,7 @@ impl Service {
             Some(seal) => seal,
             None => {
                 let _lent = self.dependencies.provisioner.lend_room();
-                Seal::find_or_make(dir, random)?
+                Seal::find_or_make(dir, self.replica(), random)?
             }
         };
         state.seal.insert(seal).seal(name, hash, random)

@@ -62,13 +62,14 @@ use crate::pool_totals::PoolTotals;
 use crate::protocol::Protocols;
 use crate::rule::ExportRule;
 use crate::seal::{Seal, key_file};
-use crate::store::{self, Store, operation::NewOperation};
+use crate::store::{self, Store, StoreLog, operation::NewOperation};
 use crate::volume::Volume;
 use crate::warning::{VOLUME_FULL_PERCENT, Warning};
 use crate::{levels, namespace};
 use envelope::Bytes;
 use identity::{Accounts, SharedAccounts, Sid};
 use rusqlite::Connection;
+use stable::Replica;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -119,6 +120,8 @@ pub struct Dependencies {
     pub protection: Protection,
     /// Differs at every start of the process.
     pub instance: u64,
+    /// The log of the store, if the data directory is a copy of a replica.
+    pub store_log: Option<StoreLog>,
 }
 
 pub struct Service {
@@ -131,6 +134,7 @@ pub struct Service {
     vaults: vault::VaultStores,
     state: Mutex<ServiceState>,
     store: Mutex<Store>,
+    replica: Option<Arc<dyn Replica>>,
     accounts: SharedAccounts,
     failed_runs: snapshot_figures::FailedRuns,
     /// The destinations of replications, as clients see them.
@@ -202,9 +206,9 @@ pub struct Page<T> {
 
 impl Service {
     /// Opens the store, finishes the changes of an earlier run, and publishes the volumes.
-    pub fn open(dependencies: Dependencies) -> Result<Self> {
+    pub fn open(mut dependencies: Dependencies) -> Result<Self> {
         let _lent = dependencies.provisioner.lend_room();
-        let store = Store::open(&dependencies.dir)?;
+        let store = Store::open(&dependencies.dir, dependencies.store_log.take())?;
         Self::with_store(dependencies, store)
     }
 
@@ -231,6 +235,7 @@ impl Service {
             lock_clock,
             vaults: vault::VaultStores::default(),
             state: Mutex::new(state),
+            replica: store.replica().cloned(),
             store: Mutex::new(store),
             accounts,
             failed_runs: Default::default(),
@@ -241,6 +246,11 @@ impl Service {
         service.load_peer_keys()?;
         service.reconcile()?;
         Ok(service)
+    }
+
+    /// The replica that the data directory is a copy of.
+    pub fn replica(&self) -> Option<&Arc<dyn Replica>> {
+        self.replica.as_ref()
     }
 
     pub fn protocols(&self) -> Protocols {

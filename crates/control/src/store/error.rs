@@ -43,6 +43,12 @@ pub enum StoreError {
     /// The file cannot be created or examined.
     File(PathBuf, std::io::Error),
     Sqlite(rusqlite::Error),
+    /// A change cannot be stored in the replica.
+    Log(std::io::Error),
+    /// The outcome of an earlier change is unknown.
+    Uncertain,
+    /// The value of this key in the replica is damaged or missing.
+    LogDamaged(String),
 }
 
 impl fmt::Display for StoreError {
@@ -76,6 +82,13 @@ impl fmt::Display for StoreError {
             Self::Cipher => f.write_str("cannot seal a password"),
             Self::File(path, error) => write!(f, "the store's file {}: {error}", path.display()),
             Self::Sqlite(error) => write!(f, "the store failed: {error}"),
+            Self::Log(error) => write!(f, "cannot store the change outside this machine: {error}"),
+            Self::Uncertain => {
+                f.write_str("the outcome of an earlier change is unknown: the service has to start again")
+            }
+            Self::LogDamaged(key) => {
+                write!(f, "the store is damaged outside this machine, at the key {key:?}")
+            }
         }
     }
 }

@@ -7,8 +7,10 @@ pub(crate) mod backup;
 pub(crate) mod endpoint;
 mod error;
 pub(crate) mod group;
+pub(crate) mod image;
 pub(crate) mod label;
 pub(crate) mod lock_clock;
+mod log;
 pub(crate) mod operation;
 pub(crate) mod peer;
 pub(crate) mod policy;
@@ -23,15 +25,17 @@ pub(crate) mod vault;
 pub(crate) mod volume;
 
 pub use error::StoreError;
+pub use log::StoreLog;
 
 use crate::error::Result;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
-use stable::files;
+use stable::{Replica, files};
 use std::fmt;
 use std::fs;
 use std::io::{ErrorKind, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 pub const STORE_FILE: &str = "plimsoll.db";
 
@@ -59,19 +63,30 @@ pub(crate) const MIGRATIONS: &[&str] = &[
 /// Called just before and after each commit: tests end the process there.
 #[cfg(test)]
 pub(crate) type Hook = Box<dyn Fn() + Send>;
+/// Called with the file after each commit: tests compare it with the log there.
+#[cfg(test)]
+pub(crate) type Check = Box<dyn Fn(&mut Connection) + Send>;
 
 pub(crate) struct Store {
     path: PathBuf,
     connection: Connection,
+    /// The durable state, if the file is a copy of it.
+    log: Option<StoreLog>,
     /// Whether the disk was too full to open the file for writing.
     is_read_only: bool,
     #[cfg(test)]
     hook: Hook,
+    #[cfg(test)]
+    check: Check,
 }
 
+/// An open transaction, which is rolled back unless it is committed.
+struct Begun<'a>(&'a mut Connection);
+
 impl Store {
-    /// Opens the store in `dir`; creates it if absent, and upgrades an older one.
-    pub(crate) fn open(dir: &Path) -> Result<Self> {
+    /// Opens the store in `dir`; creates it if absent, and upgrades an older one. With a log, the file is a copy that
+    /// [`StoreLog::restore`] has written.
+    pub(crate) fn open(dir: &Path, mut log: Option<StoreLog>) -> Result<Self> {
         let path = dir.join(STORE_FILE);
         make(&path).map_err(|error| StoreError::File(path.clone(), error))?;
         if let Err(error) = files::check_secret(&path) {
@@ -81,17 +96,26 @@ impl Store {
             }
             .into());
         }
-        let (connection, is_read_only) = match connect(&path) {
-            Err(crate::Error::Store(StoreError::Full(_))) => (connect_read_only(&path)?, true),
+        let (connection, is_read_only) = match connect(&path, log.as_mut()) {
+            Err(crate::Error::Store(StoreError::Full(_))) if log.is_none() => {
+                (connect_read_only(&path)?, true)
+            }
             connection => (connection?, false),
         };
         Ok(Self {
             path,
             connection,
+            log,
             is_read_only,
             #[cfg(test)]
             hook: Box::new(|| ()),
+            #[cfg(test)]
+            check: Box::new(|_| ()),
         })
+    }
+
+    pub(crate) fn replica(&self) -> Option<&Arc<dyn Replica>> {
+        self.log.as_ref().map(StoreLog::replica)
     }
 
     pub(crate) fn read(&self) -> &Connection {
@@ -101,7 +125,7 @@ impl Store {
     /// Runs one change: it is durable on `Ok`, and has no effect on an error.
     pub(crate) fn change<T>(&mut self, change: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
         if self.is_read_only {
-            self.connection = connect(&self.path)?;
+            self.connection = connect(&self.path, None)?;
             self.is_read_only = false;
         }
         let done = self.transact(change);
@@ -109,19 +133,44 @@ impl Store {
     }
 
     fn transact<T>(&mut self, change: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
-        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let value = change(&transaction)?;
+        self.connection.execute_batch("BEGIN IMMEDIATE")?;
+        let begun = Begun(&mut self.connection);
+        let value = change(begun.0)?;
         #[cfg(test)]
         (self.hook)();
-        transaction.commit()?;
+        if let Some(log) = &mut self.log {
+            log.append(begun.0)?;
+        }
+        begun.0.execute_batch("COMMIT")?;
+        drop(begun);
+        if let Some(log) = &mut self.log {
+            log.committed();
+        }
         #[cfg(test)]
-        (self.hook)();
+        {
+            (self.check)(&mut self.connection);
+            (self.hook)();
+        }
         Ok(value)
     }
 
     #[cfg(test)]
     pub(crate) fn set_hook(&mut self, hook: Hook) {
         self.hook = hook;
+    }
+
+    #[cfg(test)]
+    pub(crate) fn set_check(&mut self, check: Check) {
+        self.check = check;
+    }
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        if !self.0.is_autocommit() {
+            // SQLite itself rolls back after a grave error.
+            _ = self.0.execute_batch("ROLLBACK");
+        }
     }
 }
 
@@ -139,11 +188,18 @@ fn make(path: &Path) -> std::io::Result<()> {
 }
 
 /// Opens the file for writing and upgrades it. Writes nothing if the file is up to date.
-fn connect(path: &Path) -> Result<Connection> {
+fn connect(path: &Path, log: Option<&mut StoreLog>) -> Result<Connection> {
     let connect = || -> Result<Connection> {
         let mut connection = Connection::open(path)?;
         configure(&connection)?;
+        if log.is_some() {
+            // The file is a copy, which does not outlive the process.
+            connection.pragma_update(None, "synchronous", "OFF")?;
+        }
         migrate(&mut connection, path)?;
+        if let Some(log) = log {
+            log.start(&mut connection)?;
+        }
         Ok(connection)
     };
     connect().map_err(|error| at(path, error))

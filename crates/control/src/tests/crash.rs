@@ -6,12 +6,12 @@ use envelope::{Bytes, Level};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use vfs::{Provisioner, Root};
 
-type Change = fn(&Service) -> Result<()>;
+pub(super) type Change = fn(&Service) -> Result<()>;
 
 const ROOT: Root = Root { mode: 0o2770, uid: 7, gid: 8 };
 
 /// Each with what the volumes `v` and `w` are before and after it.
-const CHANGES: [(&str, Change); 6] = [
+pub(super) const CHANGES: [(&str, Change); 6] = [
     ("create", |service| {
         let new = crate::NewVolume {
             root: Some(ROOT),
@@ -44,14 +44,14 @@ fn resize(service: &Service, gib: u64) -> Result<()> {
     service.update_volume(&context(), &volume("v"), &change).map(drop)
 }
 
-fn prepared(rig: &Rig) -> Service {
+pub(super) fn prepared(rig: &Rig) -> Service {
     let service = furnished(rig);
     service.create_pool(&context(), &new_pool("q", Level::GcnvExtreme, 4)).unwrap();
     service
 }
 
 /// The served state, without versions and times, which count attempts too.
-fn served(service: &Service) -> Vec<crate::Volume> {
+pub(super) fn served(service: &Service) -> Vec<crate::Volume> {
     let volumes = service.volumes(None, 100).unwrap().items;
     let plain =
         |volume| crate::Volume { version: 0, changed_ms: 0, created_ms: 0, id: vfs::VolumeId(0), ..volume };

@@ -28,6 +28,7 @@ mod snapshot_rules;
 mod snapshots;
 mod space;
 mod store;
+mod store_log;
 mod token;
 mod users;
 mod vault_rate;

@@ -224,6 +224,31 @@ fn resume_says_what_is_lost_and_both_sides_are_never_merged() {
     assert_eq!(live(&rig, &service, "copy"), live(&rig, &service, "v"));
 }
 
+/// A service that has moved to another machine has its store and its volumes, but not this directory.
+#[test]
+fn destination_without_its_directory_transfers_nothing_and_breaks_to_its_last_point() {
+    let rig = Rig::new();
+    let service = replicated(&rig);
+    let point = live(&rig, &service, "copy");
+    put(&rig, &service, "v", "b", 2);
+    // The live files are no point any more, as in the middle of a transfer.
+    put(&rig, &service, "copy", "half", 3);
+    drop(service);
+    std::fs::remove_dir_all(rig.dir.path().join("replication")).unwrap();
+    let service = rig.open();
+    for _ in 0..2 {
+        let begun = service.sync_replication(&context(), &volume("copy")).unwrap();
+        service.run_waiting_jobs();
+        let Outcome::Failed(why) = service.operation(begun.id).unwrap().outcome else { panic!("it goes on") };
+        assert!(why.contains("create both again"), "{why}");
+        assert_eq!(seen(&rig, &service, "copy").as_ref(), Some(&point));
+    }
+    service.break_replication(&context(), &volume("copy")).unwrap();
+    service.run_waiting_jobs();
+    assert_eq!(state(&service), MirrorState::Stopped);
+    assert_eq!((seen(&rig, &service, "copy"), live(&rig, &service, "copy")), (Some(point.clone()), point));
+}
+
 #[test]
 fn reverse_turns_the_replication_round_and_back() {
     let rig = Rig::new();

@@ -1,12 +1,14 @@
 //! A service whose whole environment the test controls.
 
 use super::network::FakeNetwork;
-use crate::store::Store;
+use super::store_log;
+use crate::store::{Store, StoreLog};
 use crate::{
     Actor, ChangeContext, Dependencies, Difference, Listeners, NewPool, NewSnapshot, NewVolume, PoolName,
     Protocols, Resolver, Result, Service, SnapshotName, Volume, VolumeClients, VolumeName, Warning,
 };
 use envelope::{Bytes, Level};
+use stable::MemoryReplica;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::ops::ControlFlow;
@@ -47,6 +49,10 @@ pub(super) struct Rig {
     /// The volumes in the order of opening.
     pub(super) opened: Arc<Mutex<Vec<VolumeId>>>,
     pub(super) network: Arc<FakeNetwork>,
+    /// The log of the store, from which each start makes the file anew.
+    pub(super) replica: Option<Arc<MemoryReplica>>,
+    /// Differences between the file and its log.
+    differences: Arc<Mutex<Vec<String>>>,
     drawn: Arc<AtomicU64>,
     served: Protocols,
     protection: vfs::Protection,
@@ -420,19 +426,29 @@ impl Rig {
             compared: Arc::default(),
             opened: Arc::default(),
             network: Arc::default(),
+            replica: Some(Arc::default()),
+            differences: Arc::default(),
             drawn: Arc::default(),
             served: Protocols::NFS,
             protection: vfs::Protection::Verified,
         }
     }
 
-    pub(super) fn serving(self, served: Protocols) -> Self {
-        Self { served, ..self }
+    pub(super) fn serving(mut self, served: Protocols) -> Self {
+        self.served = served;
+        self
+    }
+
+    /// Keeps the store in its file alone.
+    pub(super) fn without_replica(mut self) -> Self {
+        self.replica = None;
+        self
     }
 
     /// Limits the protection of NFS connections in the next run.
-    pub(super) fn protecting(self, protection: vfs::Protection) -> Self {
-        Self { protection, ..self }
+    pub(super) fn protecting(mut self, protection: vfs::Protection) -> Self {
+        self.protection = protection;
+        self
     }
 
     pub(super) fn try_open(&self) -> Result<Service> {
@@ -470,8 +486,19 @@ impl Rig {
             served: self.served,
             protection: self.protection,
             instance: 1,
+            store_log: None,
         };
-        let mut store = Store::open(self.dir.path())?;
+        let restored = self
+            .replica
+            .as_ref()
+            .map(|replica| StoreLog::restore(self.dir.path(), &replica.pairs(), Arc::clone(replica) as _));
+        let mut store = Store::open(self.dir.path(), restored.transpose()?)?;
+        if let Some(replica) = self.replica.clone() {
+            let differences = Arc::clone(&self.differences);
+            store.set_check(Box::new(move |store| {
+                differences.lock().extend(store_log::difference(store, &replica.pairs()));
+            }));
+        }
         let fuse = Arc::clone(&self.fuse);
         store.set_hook(Box::new(move || fuse.store()));
         Service::with_store(dependencies, store)
@@ -579,6 +606,14 @@ impl Rig {
     /// The numbers of the snapshots in the storage of a volume.
     pub(super) fn stored_snapshots(&self, id: VolumeId) -> Vec<ViewId> {
         self.disk.open(id).unwrap().snapshots().unwrap().list().unwrap()
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            assert_eq!(*self.differences.lock(), [""; 0], "between the store and its log");
+        }
     }
 }
 

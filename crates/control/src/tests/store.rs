@@ -9,7 +9,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 
 fn refusal(rig: &Rig) -> StoreError {
-    match Store::open(rig.dir.path()).err() {
+    match Store::open(rig.dir.path(), None).err() {
         Some(Error::Store(error)) => error,
         other => panic!("{other:?}"),
     }
@@ -40,12 +40,12 @@ fn one_service_holds_it() {
     assert!(matches!(error, StoreError::Held(_)), "{error}");
     assert!(error.to_string().contains("another plimsoll serves from this data directory"), "{error}");
     drop(service);
-    assert!(Store::open(rig.dir.path()).is_ok());
+    assert!(Store::open(rig.dir.path(), None).is_ok());
 }
 
 #[test]
 fn an_older_file_is_brought_up_to_date_with_what_it_holds() {
-    let rig = Rig::new();
+    let rig = Rig::new().without_replica();
     let path = rig.dir.path().join(STORE_FILE);
     let old = Connection::open(&path).unwrap();
     old.execute_batch(include_str!("../store/0001_served.sql")).unwrap();
@@ -60,7 +60,7 @@ fn an_older_file_is_brought_up_to_date_with_what_it_holds() {
     .unwrap();
     drop(old);
     fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
-    let store = Store::open(rig.dir.path()).unwrap();
+    let store = Store::open(rig.dir.path(), None).unwrap();
     let rules = crate::store::rule::read(store.read(), 9).unwrap();
     assert_eq!(
         rules,
@@ -82,7 +82,7 @@ fn an_older_file_is_brought_up_to_date_with_what_it_holds() {
 
 #[test]
 fn files_of_others_and_of_later_versions_are_left_alone() {
-    let rig = Rig::new();
+    let rig = Rig::new().without_replica();
     drop(rig.open());
     let path = rig.dir.path().join(STORE_FILE);
     Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
@@ -101,7 +101,7 @@ fn files_of_others_and_of_later_versions_are_left_alone() {
 
 #[test]
 fn acknowledged_change_is_durable_and_failed_one_absent() {
-    let rig = Rig::new();
+    let rig = Rig::new().without_replica();
     let service = rig.open();
     let setting = |name: &str| {
         service
@@ -124,7 +124,7 @@ fn acknowledged_change_is_durable_and_failed_one_absent() {
 /// A disk that is full has no room for what a start would write.
 #[test]
 fn a_start_that_changes_nothing_writes_nothing() {
-    let rig = Rig::new();
+    let rig = Rig::new().without_replica();
     drop(furnished(&rig));
     let path = rig.dir.path().join(STORE_FILE);
     let before = fs::read(&path).unwrap();

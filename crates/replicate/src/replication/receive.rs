@@ -83,9 +83,15 @@ impl WorkDir {
         point.map_or_else(|| Ok(KeyMap::empty()), |point| KeyMap::open(&self.map(point)))
     }
 
-    /// Whether the live files are no longer those of the last of these points, because a transfer has begun.
+    /// Whether the live files are no longer those of the last of these points, because a transfer has begun or may have
+    /// begun.
     pub fn is_partial(&self, points: &[u64]) -> Result<bool> {
-        Ok(self.is_invalid() || self.unfinished(points)?.is_some())
+        Ok(self.is_invalid() || self.is_lost(points) || self.unfinished(points)?.is_some())
+    }
+
+    /// Whether the directory is a new one although there are points: the service has moved to another machine without it.
+    fn is_lost(&self, points: &[u64]) -> bool {
+        points.last().is_some_and(|&last| !self.map(last).exists())
     }
 
     /// Declares the live files to be none of the points, durably, until [`WorkDir::discard`]: they are about to be reverted,
@@ -180,6 +186,11 @@ pub fn receive(
     means: &mut Means<'_>,
 ) -> Result<(Point, u64)> {
     let last = points.last().copied();
+    if work.is_lost(points) {
+        return Err(Error::WorkDir(
+            "the list of the files of the last point is gone; delete the replication and its volume, and create both again",
+        ));
+    }
     let unfinished = work.unfinished(points)?;
     if work.is_invalid() || unfinished.as_ref().is_some_and(|found| found.start.base != last) {
         return Err(Error::GoBack(last));

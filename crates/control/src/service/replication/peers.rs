@@ -20,7 +20,8 @@ impl Service {
     /// The key of this service, which is made when it is first needed.
     pub fn identity(&self) -> Result<Identity> {
         let path = self.dependencies.dir.join(KEY_FILE);
-        let file = KeyFile::<32>::new(path, "the key lets others pose as this service to its peers");
+        let file = KeyFile::<32>::new(path, "the key lets others pose as this service to its peers")
+            .with_replica(self.replica());
         let seed = file.read_or_make(&self.dependencies.entropy)?;
         let unusable = |error: std::io::Error| ReplicationError::Failed { reason: error.to_string() };
         Ok(Identity::from_seed(seed).map_err(unusable)?)

@@ -302,7 +302,7 @@ mod tests {
     fn host() -> Party {
         Party::of(Networks::default().of([10, 1, 0, 9].into()))
     }
-    use stable::TestDir;
+    use stable::{Failure, MemoryReplica, TestDir};
     use std::fs;
 
     fn who(number: u8) -> Identity {
@@ -351,6 +351,33 @@ mod tests {
         assert_eq!(fs::metadata(dir.path().join(NAME)).unwrap().len(), 3 * 128, "the place is used again");
         drop(second);
         assert_eq!(known(&open(&dir)), [2, 3]);
+    }
+
+    #[test]
+    fn recorded_clients_are_known_on_another_machine() {
+        let (dir, replica) = (TestDir::new(), Arc::new(MemoryReplica::default()));
+        let moved = || {
+            let dir = TestDir::new();
+            stable::restore(dir.path(), &replica.pairs()).unwrap();
+            dir
+        };
+        let start = |dir: &TestDir| ClientRecords::open(&dir.open_with(&replica), 41).unwrap();
+        let first = start(&dir);
+        (0..4).for_each(|number| first.remember(&who(number), &host()).unwrap());
+        first.forget(&who(2)).unwrap();
+        // The first machine is lost here: nothing of it is used again.
+        let dir = moved();
+        let second = start(&dir);
+        assert_eq!((second.boot(), known(&second)), (43, vec![0, 1, 3]));
+        second.remember(&who(3), &host()).unwrap();
+        second.end_grace().unwrap();
+        second.remember(&who(5), &host()).unwrap();
+        let dir = moved();
+        let third = start(&dir);
+        assert_eq!((third.boot(), known(&third)), (44, vec![3, 5]));
+        assert_eq!(replica.pairs().len(), 3, "a header and two records");
+        replica.fail_at(1, Failure::Lost);
+        assert!(third.remember(&who(6), &host()).is_err());
     }
 
     #[test]

@@ -197,7 +197,7 @@ impl LockHosts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stable::TestDir;
+    use stable::{MemoryReplica, TestDir};
     use std::fs;
 
     fn party() -> Party {
@@ -253,6 +253,25 @@ mod tests {
         fs::write(&path, b"PLMLOCKS\0\0\0\x02\0\0\0\x03").unwrap();
         assert_eq!(LockHosts::open(&dir.open()).err().unwrap().kind(), io::ErrorKind::InvalidData);
         assert_eq!(fs::read(&path).unwrap(), b"PLMLOCKS\0\0\0\x02\0\0\0\x03");
+    }
+
+    #[test]
+    fn hosts_are_known_on_another_machine() {
+        let (dir, replica) = (TestDir::new(), Arc::new(MemoryReplica::default()));
+        let server = address("10.1.0.1");
+        let hosts = LockHosts::open(&dir.open_with(&replica)).unwrap();
+        for last in 1..=4 {
+            hosts.add(IpAddr::from([10, 0, 0, last]), server, &party()).unwrap();
+        }
+        hosts.forget(address("10.0.0.2"));
+        // The record of the removal goes with the next one.
+        hosts.add(address("10.0.0.5"), server, &party()).unwrap();
+        let dir = TestDir::new();
+        stable::restore(dir.path(), &replica.pairs()).unwrap();
+        let moved = LockHosts::open(&dir.open_with(&replica)).unwrap();
+        let expected = [1, 3, 4, 5].map(|last| (IpAddr::from([10, 0, 0, last]), server));
+        assert_eq!((moved.state(), earlier(&moved)), (hosts.state() + 2, expected.to_vec()));
+        assert_eq!(replica.pairs().len(), 1 + 4, "obsolete records are gone");
     }
 
     #[test]
