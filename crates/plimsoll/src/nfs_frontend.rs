@@ -131,6 +131,13 @@ impl NfsFrontend {
         let ports = Ports::open(listen, address)?;
         let mounting =
             Mounting { address, mapper: ports.mapper().clone(), requires_tls: listen.tls.is_required() };
+        let settings = Settings {
+            client_connections_max: listen.connections_per_client.get(),
+            idle_s: listen.idle_timeout.get(),
+            networks: listen.ipv6_prefix.networks(),
+            ..part.settings(listen.threads())
+        };
+        let deadline = settings.deadline;
         let name = signer.number("NFS server owner").to_be_bytes();
         let served = ports.served(address)?;
         let scope = stable.scope.as_ref().map_or(&name[..], String::as_bytes);
@@ -147,21 +154,15 @@ impl NfsFrontend {
             mounts: Default::default(),
             refusals: Default::default(),
             rates: CallRates::new(pacer),
-            locks: stable.locks.among(listen.ipv6_prefix.networks()),
+            locks: stable.locks.among(listen.ipv6_prefix.networks()).calling_until(deadline),
             networks: listen.ipv6_prefix.networks(),
             registered: ports.mapped(&served)?,
         });
         let (mut listeners, datagrams) = ports.into_sockets();
         listeners.push((listener, NFS_PROGRAMS));
-        let settings = Settings {
-            client_connections_max: listen.connections_per_client.get(),
-            idle_s: listen.idle_timeout.get(),
-            networks: listen.ipv6_prefix.networks(),
-            ..part.settings(listen.threads())
-        };
         let policy = tls.as_ref().map(|tls| tls.policy.clone());
         let server = Server::start(Arc::clone(&service), listeners, policy, settings)?;
-        let answer = |(socket, programs)| Responder::start(Arc::clone(&service), socket, programs);
+        let answer = |(socket, programs)| Responder::start(Arc::clone(&service), socket, programs, deadline);
         let datagrams = datagrams.into_iter().map(answer).collect::<Result<_, _>>()?;
         let rpcbind = listen.register_rpcbind.then(|| Arc::new(HostRpcbind::new(Path::new(SOCKET), &served)));
         if let Some(rpcbind) = &rpcbind {

@@ -9,6 +9,12 @@ pub fn now() -> Time {
     Time { seconds: i64::try_from(since.as_secs()).unwrap_or(i64::MAX), nanos: since.subsec_nanos() }
 }
 
+/// Nanoseconds since the machine was booted, including those in which it was suspended.
+pub fn boot_ns() -> u64 {
+    let now = clock_gettime(ClockId::Boottime);
+    u64::try_from(now.tv_sec * 1_000_000_000 + now.tv_nsec).unwrap_or(0)
+}
+
 /// Milliseconds of the monotonic clock at the kernel's last timer tick: cheap, accurate to about 10 ms.
 pub fn coarse_ms() -> u64 {
     let now = clock_gettime(ClockId::MonotonicCoarse);

@@ -18,7 +18,8 @@ use crate::tls::handshake::Handshake;
 use crate::tls::transform::{KernelOffload, Plaintext, Transform};
 use rustix::event::epoll::{self, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::sockopt::set_tcp_user_timeout;
+use rustix::net::connect_unspec;
+use rustix::net::sockopt::{set_socket_linger, set_tcp_user_timeout};
 use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::io;
@@ -282,7 +283,7 @@ impl<P: Protocol> Connection<P> {
             outgoing.queue.append(out);
             return self.count_unread(outgoing);
         }
-        match out.send(self.socket.as_fd(), self.coalesces) {
+        match out.send(self.socket.as_fd(), self.coalesces, self.resources.deadline) {
             Ok(true) => {}
             Ok(false) => {
                 outgoing.queue.append(out);
@@ -299,7 +300,7 @@ impl<P: Protocol> Connection<P> {
 
     pub(crate) fn send_queued(&self) {
         let mut outgoing = self.lock();
-        match outgoing.queue.send(self.socket.as_fd(), self.coalesces) {
+        match outgoing.queue.send(self.socket.as_fd(), self.coalesces, self.resources.deadline) {
             Ok(done) => {
                 if done {
                     // A burst is over: release its memory.
@@ -395,7 +396,7 @@ impl<P: Protocol> Connection<P> {
         }
         if !last.is_empty() && outgoing.queue.is_empty() && !outgoing.is_broken {
             // A courtesy: closing does not depend on it.
-            _ = last.send(self.socket.as_fd(), false);
+            _ = last.send(self.socket.as_fd(), false, self.resources.deadline);
         }
     }
 
@@ -563,9 +564,20 @@ impl<P: Protocol> Connection<P> {
         outgoing.is_broken = true;
         outgoing.queue.clear();
         self.count_unread(outgoing);
+        if self.resources.deadline.is_over() {
+            self.reset(outgoing.kernel_bytes_left.is_some());
+        }
         self.close();
         (outgoing.reads, outgoing.writes) = (true, false);
         self.watch_for(outgoing);
+    }
+
+    /// Ends the connection with a reset. The kernel drops the bytes that it has not sent yet.
+    fn reset(&self, is_tls_in_kernel: bool) {
+        // Linux does not disconnect a socket with TLS. Then closing it resets the connection.
+        if is_tls_in_kernel || connect_unspec(&self.socket).is_err() {
+            _ = set_socket_linger(&self.socket, Some(Duration::ZERO));
+        }
     }
 
     fn watch_for(&self, outgoing: &mut Outgoing) {

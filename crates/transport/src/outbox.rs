@@ -1,6 +1,7 @@
 //! Outgoing messages: bytes, with pages of files between them.
 
 use super::pipe::Pipe;
+use super::reply_deadline::ReplyDeadline;
 use std::io;
 use std::os::fd::BorrowedFd;
 
@@ -134,9 +135,14 @@ impl Outbox {
     }
 
     /// Sends until everything is sent (true) or the socket would block (false). With `coalesces`, messages share
-    /// packets.
-    pub fn send(&mut self, socket: BorrowedFd<'_>, coalesces: bool) -> io::Result<bool> {
-        match self.send_all(socket, coalesces) {
+    /// packets. Fails after the deadline.
+    pub(crate) fn send(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        coalesces: bool,
+        deadline: ReplyDeadline,
+    ) -> io::Result<bool> {
+        match self.send_all(socket, coalesces, deadline) {
             Ok(()) => {
                 self.clear();
                 Ok(true)
@@ -146,16 +152,16 @@ impl Outbox {
         }
     }
 
-    fn send_all(&mut self, socket: BorrowedFd<'_>, gathers: bool) -> io::Result<()> {
+    fn send_all(&mut self, socket: BorrowedFd<'_>, gathers: bool, deadline: ReplyDeadline) -> io::Result<()> {
         while !self.is_empty() {
             let until = self.pipes.first().map_or(self.bytes.len(), |piped| piped.at);
             while self.sent < until {
                 let more = !self.pipes.is_empty();
-                self.sent += send_bytes(socket, &self.bytes[self.sent..until], more)?;
+                self.sent += send_bytes(socket, &self.bytes[self.sent..until], more, deadline)?;
             }
             let more = gathers && (self.pipes.len() > 1 || self.sent < self.bytes.len());
             if let Some(first) = self.pipes.first_mut() {
-                first.pipe.drain_to(socket, more)?;
+                first.pipe.drain_to(socket, more, deadline)?;
                 self.pipes.remove(0).pipe.recycle();
             }
         }
@@ -176,10 +182,16 @@ const EXACT_BYTES_MIN: usize = 64 << 10;
 /// The capacity that an emptied [`Outbox`] retains.
 const KEEP_BYTES: usize = 2 << 20;
 
-fn send_bytes(socket: BorrowedFd<'_>, bytes: &[u8], more: bool) -> io::Result<usize> {
+fn send_bytes(
+    socket: BorrowedFd<'_>,
+    bytes: &[u8],
+    more: bool,
+    deadline: ReplyDeadline,
+) -> io::Result<usize> {
     use rustix::net::{SendFlags, send};
     let flags =
         SendFlags::NOSIGNAL | SendFlags::DONTWAIT | if more { SendFlags::MORE } else { SendFlags::empty() };
+    deadline.check()?;
     match send(socket, bytes, flags) {
         Ok(0) => Err(io::ErrorKind::WriteZero.into()),
         Ok(sent) => Ok(sent),
@@ -191,6 +203,7 @@ fn send_bytes(socket: BorrowedFd<'_>, bytes: &[u8], more: bool) -> io::Result<us
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reply_deadline::ReplyLease;
     use std::io::Read;
     use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
@@ -214,7 +227,10 @@ mod tests {
                 next += 1;
             }
             queue.append(&mut fresh);
-            assert!(!queue.send(ours.as_fd(), true).unwrap(), "more than the socket takes");
+            assert!(
+                !queue.send(ours.as_fd(), true, ReplyDeadline::default()).unwrap(),
+                "more than the socket takes"
+            );
             theirs.read_exact(&mut received).unwrap();
             for record in received.chunks(1024) {
                 assert_eq!(record[4..8], expected.to_be_bytes());
@@ -249,15 +265,36 @@ mod tests {
             fresh.patch(start, &framing);
             sent.extend([&framing[..], &vec![7; length], &[9]].concat());
             queue.append(&mut fresh);
-            queue.send(ours.as_fd(), true).unwrap();
+            queue.send(ours.as_fd(), true, ReplyDeadline::default()).unwrap();
             let count = theirs.read(&mut received).unwrap();
             got.extend(&received[..count]);
         }
         while got.len() < sent.len() {
-            queue.send(ours.as_fd(), true).unwrap();
+            queue.send(ours.as_fd(), true, ReplyDeadline::default()).unwrap();
             let count = theirs.read(&mut received).unwrap();
             got.extend(&received[..count]);
         }
         assert!(got == sent && queue.is_empty());
+    }
+
+    #[test]
+    fn neither_bytes_nor_pages_are_sent_after_the_deadline() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        theirs.set_nonblocking(true).unwrap();
+        let lease = ReplyLease::new(0);
+        let file = rustix::fs::memfd_create("file", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        rustix::io::write(&file, &[7; 1000]).unwrap();
+        for has_bytes in [true, false] {
+            let mut out = Outbox::default();
+            if has_bytes {
+                push(&mut out, b"reply");
+            }
+            let mut pipe = Pipe::acquire().unwrap();
+            assert_eq!(pipe.fill(file.as_fd(), 0, 1000).unwrap(), 1000);
+            out.push_pipe(pipe);
+            let error = out.send(ours.as_fd(), true, lease.deadline()).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+            assert_eq!(theirs.read(&mut [0; 10]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        }
     }
 }

@@ -5,6 +5,7 @@
 //! other file while the pipe refers to it.
 
 use crate::limits::PIPES_MAX;
+use crate::reply_deadline::ReplyDeadline;
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
 use std::cell::RefCell;
 use std::io;
@@ -123,10 +124,16 @@ impl Pipe {
 
     /// Splices bytes to `socket` until the pipe is empty or the socket would block. With `more` the kernel may hold the
     /// last ones back, to send them with the next.
-    pub fn drain_to(&mut self, socket: BorrowedFd<'_>, more: bool) -> io::Result<()> {
+    pub(crate) fn drain_to(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        more: bool,
+        deadline: ReplyDeadline,
+    ) -> io::Result<()> {
         let mut flags = SpliceFlags::NONBLOCK;
         flags.set(SpliceFlags::MORE, more);
         while self.len > 0 {
+            deadline.check()?;
             match splice(&self.read, None, socket, None, self.len, flags) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(moved) => self.len -= moved,

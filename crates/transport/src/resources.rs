@@ -2,6 +2,7 @@
 
 use crate::buffer::BufferPool;
 use crate::queue::Totals;
+use crate::reply_deadline::ReplyDeadline;
 use crate::tail::TailPool;
 use crate::tls::handshake::Handshakes;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 pub(crate) struct Resources {
     /// Open files in a storage thread's cache for a leased connection.
     pub(crate) lease_files: usize,
+    pub(crate) deadline: ReplyDeadline,
     pub(crate) buffers: Arc<BufferPool>,
     pub(crate) tails: Arc<TailPool>,
     pub(crate) connections: AtomicUsize,
@@ -25,9 +27,10 @@ pub(crate) struct Resources {
 }
 
 impl Resources {
-    pub(crate) fn new(buffers: Arc<BufferPool>, lease_files: usize) -> Arc<Self> {
+    pub(crate) fn new(buffers: Arc<BufferPool>, lease_files: usize, deadline: ReplyDeadline) -> Arc<Self> {
         Arc::new(Self {
             lease_files,
+            deadline,
             buffers,
             tails: Arc::default(),
             connections: AtomicUsize::new(0),

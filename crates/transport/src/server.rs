@@ -50,7 +50,7 @@ impl<P: Protocol> Server<P> {
         let buffers = BufferPool::new(move || {
             mailboxes_to_wake.iter().for_each(|mailbox| mailbox.post(Message::BuffersFree))
         });
-        let resources = Resources::new(buffers, settings.lease_files());
+        let resources = Resources::new(buffers, settings.lease_files(), settings.deadline);
         let put_off = Parking::new("put-off", LONG_REPLIES_DEFERRED_MAX, LONG_REPLIES_DEFERRED_BYTES_MAX);
         let shared = Arc::new(Shared {
             protocol,

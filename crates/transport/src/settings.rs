@@ -4,6 +4,7 @@ use crate::limits::{
     CACHED_FILES_MAX, CACHED_FILES_MIN, CLIENT_CONNECTIONS_MAX, CONNECTIONS_MAX, CONNECTIONS_MIN, IDLE_S,
     OTHER_DESCRIPTORS_MAX, PIPES_MAX, STALLED_S, STORAGE_THREADS_MAX, UNPROVEN_S,
 };
+use crate::reply_deadline::ReplyDeadline;
 use vfs::bounds::Networks;
 
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +24,8 @@ pub struct Settings {
     pub unproven_s: u32,
     /// The prefixes that group client addresses into networks.
     pub networks: Networks,
+    /// The time after which no reply leaves.
+    pub deadline: ReplyDeadline,
 }
 
 /// The shares of a process's descriptors.
@@ -73,6 +76,7 @@ impl Settings {
             idle_s: IDLE_S,
             unproven_s: UNPROVEN_S,
             networks: Networks::default(),
+            deadline: ReplyDeadline::default(),
         }
     }
 

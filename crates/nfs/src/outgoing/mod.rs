@@ -19,6 +19,7 @@ use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
+use transport::ReplyDeadline;
 use xdr::{Decode, Encode, Reader};
 
 /// Attempts per datagram, and the wait after each.
@@ -42,12 +43,15 @@ pub(crate) struct Outgoing {
 pub(crate) struct Caller {
     ports: Ports,
     next_xid: AtomicU32,
+    /// The time after which no call leaves.
+    pub(crate) deadline: ReplyDeadline,
 }
 
 impl Caller {
     pub(crate) fn new(portmap_port: u16) -> Self {
         let xid = u32::from_be_bytes(std::process::id().to_be_bytes()).rotate_left(16);
-        Self { ports: Ports::new(portmap_port), next_xid: AtomicU32::new(xid) }
+        let deadline = ReplyDeadline::default();
+        Self { ports: Ports::new(portmap_port), next_xid: AtomicU32::new(xid), deadline }
     }
 
     /// Calls a program; `None` without a successful reply.
@@ -67,7 +71,10 @@ impl Caller {
     pub(crate) fn send(&self, call: &Outgoing, port: u16) {
         let port = self.ports.of(self, call, Transport::Udp).unwrap_or(port);
         let (_, message) = self.message(call);
-        let sent = connected(call, port).and_then(|socket| socket.send(&message));
+        let sent = connected(call, port).and_then(|socket| {
+            self.deadline.check()?;
+            socket.send(&message)
+        });
         if let Err(error) = sent {
             tracing::debug!(host = %call.host, %error, "cannot send a result");
         }
@@ -76,8 +83,8 @@ impl Caller {
     fn exchange(&self, call: &Outgoing, port: u16, transport: Transport) -> Option<Vec<u8>> {
         let (xid, message) = self.message(call);
         let replied = match transport {
-            Transport::Udp => over_udp(call, port, xid, &message),
-            Transport::Tcp => over_tcp(call, port, xid, &message),
+            Transport::Udp => self.over_udp(call, port, xid, &message),
+            Transport::Tcp => self.over_tcp(call, port, xid, &message),
         };
         let Outgoing { host, program, procedure, .. } = call;
         replied
@@ -101,6 +108,61 @@ impl Caller {
         let call = Outgoing { host: at.ip(), from, program, version, procedure: 0, args: Vec::new() };
         self.exchange(&call, at.port(), transport).is_some()
     }
+
+    fn over_udp(&self, call: &Outgoing, port: u16, xid: u32, message: &[u8]) -> io::Result<Vec<u8>> {
+        let socket = connected(call, port)?;
+        let mut reply = [0; REPLY_BYTES_MAX];
+        for _ in 0..TRIES {
+            self.deadline.check()?;
+            socket.send(message)?;
+            let deadline = Deadline::after(DATAGRAM_TIMEOUT);
+            while let Some(remaining) = deadline.remaining() {
+                socket.set_read_timeout(Some(remaining))?;
+                match socket.recv(&mut reply) {
+                    Ok(length) => {
+                        // A late reply to an earlier call is skipped.
+                        if let Some(results) = results(&reply[..length], xid)? {
+                            return Ok(results);
+                        }
+                    }
+                    Err(error) if deadline::is_timeout(&error) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Err(io::ErrorKind::TimedOut.into())
+    }
+
+    fn over_tcp(&self, call: &Outgoing, port: u16, xid: u32, message: &[u8]) -> io::Result<Vec<u8>> {
+        let deadline = Deadline::after(STREAM_TIMEOUT);
+        self.deadline.check()?;
+        let mut stream = TcpStream::connect_timeout(&SocketAddr::new(call.host, port), STREAM_TIMEOUT)?;
+        let length = u32::try_from(message.len()).map_err(io::Error::other)?;
+        let mark = RecordMark { last: true, length }.to_word().to_be_bytes();
+        stream.set_write_timeout(Some(STREAM_TIMEOUT))?;
+        self.deadline.check()?;
+        stream.write_all(&[&mark[..], message].concat())?;
+        let mut read = |bytes: &mut [u8]| -> io::Result<()> {
+            let mut at = 0;
+            while at < bytes.len() {
+                stream.set_read_timeout(Some(deadline.remaining().ok_or(io::ErrorKind::TimedOut)?))?;
+                match stream.read(&mut bytes[at..])? {
+                    0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                    length => at += length,
+                }
+            }
+            Ok(())
+        };
+        let mut mark = [0; RecordMark::SIZE];
+        read(&mut mark)?;
+        let RecordMark { last, length } = RecordMark::from_word(u32::from_be_bytes(mark));
+        if !last || length as usize > REPLY_BYTES_MAX {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let mut reply = vec![0; length as usize];
+        read(&mut reply)?;
+        results(&reply, xid)?.ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
 }
 
 /// Encodes a call of `[program, version, procedure]`.
@@ -118,58 +180,6 @@ fn connected(call: &Outgoing, port: u16) -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind((call.from, 0))?;
     socket.connect((call.host, port))?;
     Ok(socket)
-}
-
-fn over_udp(call: &Outgoing, port: u16, xid: u32, message: &[u8]) -> io::Result<Vec<u8>> {
-    let socket = connected(call, port)?;
-    let mut reply = [0; REPLY_BYTES_MAX];
-    for _ in 0..TRIES {
-        socket.send(message)?;
-        let deadline = Deadline::after(DATAGRAM_TIMEOUT);
-        while let Some(remaining) = deadline.remaining() {
-            socket.set_read_timeout(Some(remaining))?;
-            match socket.recv(&mut reply) {
-                Ok(length) => {
-                    // A late reply to an earlier call is skipped.
-                    if let Some(results) = results(&reply[..length], xid)? {
-                        return Ok(results);
-                    }
-                }
-                Err(error) if deadline::is_timeout(&error) => {}
-                Err(error) => return Err(error),
-            }
-        }
-    }
-    Err(io::ErrorKind::TimedOut.into())
-}
-
-fn over_tcp(call: &Outgoing, port: u16, xid: u32, message: &[u8]) -> io::Result<Vec<u8>> {
-    let deadline = Deadline::after(STREAM_TIMEOUT);
-    let mut stream = TcpStream::connect_timeout(&SocketAddr::new(call.host, port), STREAM_TIMEOUT)?;
-    let length = u32::try_from(message.len()).map_err(io::Error::other)?;
-    let mark = RecordMark { last: true, length }.to_word().to_be_bytes();
-    stream.set_write_timeout(Some(STREAM_TIMEOUT))?;
-    stream.write_all(&[&mark[..], message].concat())?;
-    let mut read = |bytes: &mut [u8]| -> io::Result<()> {
-        let mut at = 0;
-        while at < bytes.len() {
-            stream.set_read_timeout(Some(deadline.remaining().ok_or(io::ErrorKind::TimedOut)?))?;
-            match stream.read(&mut bytes[at..])? {
-                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                length => at += length,
-            }
-        }
-        Ok(())
-    };
-    let mut mark = [0; RecordMark::SIZE];
-    read(&mut mark)?;
-    let RecordMark { last, length } = RecordMark::from_word(u32::from_be_bytes(mark));
-    if !last || length as usize > REPLY_BYTES_MAX {
-        return Err(io::ErrorKind::InvalidData.into());
-    }
-    let mut reply = vec![0; length as usize];
-    read(&mut reply)?;
-    results(&reply, xid)?.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 /// The results in a reply; `None` if it answers another call, an error if it has no results.

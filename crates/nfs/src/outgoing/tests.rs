@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{self, Receiver};
 use std::thread::JoinHandle;
+use transport::{ReplyLease, clock};
 
 pub(crate) const LONG: Duration = Duration::from_secs(20);
 
@@ -94,6 +95,23 @@ fn a_host_that_does_not_answer_costs_seconds_and_one_without_a_port_mapper_is_no
     assert_eq!(questions(), 2, "each try");
     assert_eq!(caller.call(&call), None);
     assert_eq!(questions(), 0, "it is not asked again");
+}
+
+#[test]
+fn no_call_leaves_after_the_deadline() {
+    let host = Host::start(5, 0, |_, args| Some(args.to_vec()));
+    let lease = ReplyLease::new(clock::boot_ns() + 3_600_000_000_000);
+    let caller = Caller { deadline: lease.deadline(), ..Caller::new(host.port) };
+    let call = host.call();
+    assert_eq!(caller.call(&call), Some(call.args.clone()));
+    assert_eq!(host.called.recv_timeout(LONG), Ok((7, 1, 3, call.args.clone())));
+    lease.end();
+    assert_eq!(caller.call(&call), None);
+    caller.send(&call, host.port);
+    // The next call that arrives is one of another process.
+    let other = Outgoing { procedure: 4, ..call };
+    assert!(Caller::new(host.port).call(&other).is_some());
+    assert_eq!(host.called.recv_timeout(LONG), Ok((7, 1, 4, other.args)));
 }
 
 /// Answers a call on each of two connections: first to the port mapper, then to the program.

@@ -84,7 +84,7 @@ fn a_client_waits_over_udp_for_the_lock_of_one_over_tcp() {
     let server = Server::start(Arc::clone(&service), vec![(listener, PROGRAMS)], None, settings).unwrap();
     let socket = UdpSocket::bind(address).unwrap();
     let locks_only = Programs { locks: true, ..Programs::default() };
-    let responder = Responder::start(service, socket, locks_only).unwrap();
+    let responder = Responder::start(service, socket, locks_only, Default::default()).unwrap();
 
     let mut first = Client::connect_as(TCP_CLIENT, address);
     let fh = handle.bytes();
@@ -231,7 +231,9 @@ impl Called {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = socket.local_addr().unwrap();
         let locks_only = Programs { locks: true, ..Programs::default() };
-        let responder = Responder::start(Arc::clone(&host.running.service), socket, locks_only).unwrap();
+        let responder =
+            Responder::start(Arc::clone(&host.running.service), socket, locks_only, Default::default())
+                .unwrap();
         Self { host, address, responder }
     }
 

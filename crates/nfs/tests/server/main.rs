@@ -6,6 +6,7 @@ mod support;
 mod caches;
 mod compounds;
 mod crowds;
+mod deadline;
 mod delegations;
 mod durability;
 mod endpoints;

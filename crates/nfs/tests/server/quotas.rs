@@ -38,7 +38,8 @@ impl Asked {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = socket.local_addr().unwrap();
         let quotas_only = Programs { quotas: true, ..Programs::default() };
-        let responder = Responder::start(Arc::clone(&running.service), socket, quotas_only).unwrap();
+        let responder =
+            Responder::start(Arc::clone(&running.service), socket, quotas_only, Default::default()).unwrap();
         Self { running, responder: Some(responder), address }
     }
 

@@ -10,6 +10,7 @@ mod channels;
 mod compound;
 mod compression;
 mod cross_protocol;
+mod deadline;
 mod durable;
 mod ended_trees;
 mod extended_attributes;

@@ -5,6 +5,7 @@
 
 mod cipher;
 mod crowds;
+mod deadline;
 mod long_replies;
 mod patience;
 mod unfinished;

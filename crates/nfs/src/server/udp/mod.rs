@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use transport::{CallStats, Outbox, Start, clock};
+use transport::{CallStats, Outbox, ReplyDeadline, Start, clock};
 use vfs::qos::Admission;
 use vfs::{Blocking, FsError, Origin, PendingSync, Protection, Wait, panics};
 use xdr::{Decode, Reader};
@@ -37,6 +37,7 @@ struct ResponderState {
     service: Arc<Service>,
     socket: UdpSocket,
     programs: Programs,
+    deadline: ReplyDeadline,
     stopping: AtomicBool,
 }
 
@@ -51,10 +52,17 @@ struct Datagram {
 const STOP_POLL: Duration = Duration::from_millis(200);
 
 impl Responder {
-    pub fn start(service: Arc<Service>, socket: UdpSocket, programs: Programs) -> io::Result<Self> {
+    /// Answers on `socket` until the deadline.
+    pub fn start(
+        service: Arc<Service>,
+        socket: UdpSocket,
+        programs: Programs,
+        deadline: ReplyDeadline,
+    ) -> io::Result<Self> {
         socket.set_read_timeout(Some(STOP_POLL))?;
         let (queue, admitted) = LimitQueue::new(service.networks);
-        let state = Arc::new(ResponderState { service, socket, programs, stopping: AtomicBool::new(false) });
+        let stopping = AtomicBool::new(false);
+        let state = Arc::new(ResponderState { service, socket, programs, deadline, stopping });
         let mut responder = Self { state: Arc::clone(&state), threads: Vec::new() };
         let receiving = Arc::clone(&state);
         responder.spawn("datagrams", move || receiving.receive(&queue))?;
@@ -144,7 +152,8 @@ impl ResponderState {
     }
 
     fn send(&self, reply: &[u8], peer: SocketAddr) {
-        if let Err(error) = self.socket.send_to(reply, peer) {
+        let sent = self.deadline.check().and_then(|()| self.socket.send_to(reply, peer));
+        if let Err(error) = sent {
             tracing::debug!(%peer, %error, "cannot send a reply");
         }
     }
@@ -355,7 +364,8 @@ mod tests {
         let env = env("0.0.0.0");
         let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
         let to = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), socket.local_addr().unwrap().port());
-        let responder = Responder::start(Arc::new(env.service), socket, PORTMAP).unwrap();
+        let responder =
+            Responder::start(Arc::new(env.service), socket, PORTMAP, ReplyDeadline::default()).unwrap();
         let client = UdpSocket::bind("127.0.0.1:0").unwrap();
         client.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         let args = Rpcb { prog: 100_003, vers: 3, netid: b"tcp", addr: b"", owner: b"" };

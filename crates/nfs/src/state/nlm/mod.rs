@@ -20,6 +20,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, MutexGuard, Weak};
 use std::time::Duration;
 use table::{GrantArgs, Host, OwnerName, RangeKey, State, Table, WaitingLock};
+use transport::ReplyDeadline;
 use vfs::bounds::{Networks, Party};
 use vfs::claims::{
     Conflict, Effect, HolderId, LockOwner, LockRequest, Queueing, Request, Span, Stream, Verdict,
@@ -126,6 +127,15 @@ impl Locks {
     pub fn among(mut self, networks: Networks) -> Self {
         if let Some(shared) = Arc::get_mut(&mut self.0) {
             shared.networks = networks;
+        }
+        self
+    }
+
+    /// Sets the time after which no client is called, before the first request.
+    #[must_use]
+    pub fn calling_until(mut self, deadline: ReplyDeadline) -> Self {
+        if let Some(shared) = Arc::get_mut(&mut self.0) {
+            shared.caller.deadline = deadline;
         }
         self
     }
