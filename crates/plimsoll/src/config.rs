@@ -19,6 +19,7 @@ use std::fmt::Display;
 use std::net::SocketAddr;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::{Path, PathBuf};
+use transport::ReplyDeadline;
 
 /// The whole file. Every part may be left out.
 #[derive(Clone, Debug, Deserialize)]
@@ -322,6 +323,7 @@ impl NfsConfig {
             no_portmap: false,
             register_rpcbind,
             rquota_port: rquota_port.filter(|&port| port != 0),
+            deadline: ReplyDeadline::default(),
             threads,
             connections_per_client,
             idle_timeout,

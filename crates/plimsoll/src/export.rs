@@ -1,5 +1,6 @@
 //! `plimsoll export`: existing directories, served at once.
 
+use crate::host::nodename;
 use crate::descriptors::{Part, share_descriptors};
 use crate::exit::usage;
 use crate::host_snapshots::{HostVolume, SnapshotArgs};
@@ -137,10 +138,10 @@ impl Served {
     fn start(args: &ExportArgs) -> anyhow::Result<Self> {
         let state_dir = args.state.clone().unwrap_or_else(state::default_dir);
         state::make_dir(&state_dir)?;
-        let signer = state::handle_signer(&state_dir)?;
+        let signer = state::handle_signer(&state_dir, None)?;
         let budget = ResourceBudget::of_process();
         let pacer = Pacer::start().context("cannot start the timer of calls that wait")?;
-        let mut stable = state::stable(&state_dir, pacer.now(), &args.listen.lease)?;
+        let mut stable = state::stable(&state_dir, pacer.now(), &args.listen.lease, None)?;
         let Opened { exports, stores, with_snapshots } =
             open_all(args, &signer, &pacer, &stable.grace, &budget)?;
         let namespace: SharedNamespace = Arc::new(Arc::new(Namespace::new(exports)).into());
@@ -151,7 +152,7 @@ impl Served {
             let accounts = args.smb.accounts(&signer)?;
             let multichannel = args.smb.smb_multichannel == Switch::On;
             let (address, logins) = (args.smb.smb_listen, args.smb.logins());
-            let serving = Serving { address, logins, opens, multichannel };
+            let serving = Serving { address, host: nodename(), logins, opens, multichannel };
             let part = Part::of_smb(serves_nfs);
             SmbFrontend::start(Arc::clone(&namespace), accounts, serving, &args.listen, part)
         });

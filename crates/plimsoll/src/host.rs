@@ -10,13 +10,14 @@ use crate::smb_frontend::{Serving, SmbFrontend};
 use crate::volume_storage::{StorageSettings, VolumeStorage};
 use crate::{background_tasks, state};
 use anyhow::Context;
-use control::{Dependencies, Protocols, Resolver, Service, TlsDialer};
+use control::{Dependencies, Protocols, Resolver, Service, StoreLog, TlsDialer};
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use transport::ReplyDeadline;
 use vfs::qos::Pacer;
 use stable::{Replica, ReplicaPairs};
 use vfs::{Namespace, ReserveGuard, SharedNamespace};
@@ -44,8 +45,16 @@ pub(crate) struct Moving {
     pub(crate) state: Arc<dyn Replica>,
     /// The state at the start.
     pub(crate) stored: ReplicaPairs,
+    /// The time until which it may answer.
+    pub(crate) deadline: ReplyDeadline,
     /// Brings clients here, when everything else is ready for them.
     pub(crate) before_listening: Box<dyn FnOnce() -> anyhow::Result<()>>,
+}
+
+impl Moving {
+    fn store_log(&self, data: &Path) -> anyhow::Result<StoreLog> {
+        Ok(StoreLog::restore(data, &self.stored, Arc::clone(&self.state))?)
+    }
 }
 
 /// After this the hosts that rules name are looked up again.
@@ -73,13 +82,17 @@ impl Host {
         moving: Option<Moving>,
     ) -> anyhow::Result<Self> {
         state::make_dir(data)?;
+        let deadline = moving.as_ref().map_or(listen.deadline, |moving| moving.deadline);
+        let listen = &Listen { deadline, ..listen.clone() };
         let storage = VolumeStorage::open(data, storage)?;
         let namespace: SharedNamespace = Arc::new(Arc::new(Namespace::default()).into());
         let mounted = Arc::new(MountedVolumes::default());
         let endpoints = Arc::new(EndpointListeners::default());
         let pacer = Pacer::start().context("cannot start the limiter's timer")?;
-        let mut stable = state::stable(data, pacer.now(), &listen.lease, moving.as_ref().map(|moving| Arc::clone(&moving.state)))?;
+        let replica = moving.as_ref().map(|moving| Arc::clone(&moving.state));
+        let mut stable = state::stable(data, pacer.now(), &listen.lease, replica.clone())?;
         let host = moving.as_ref().map_or_else(nodename, |moving| moving.name.clone());
+        let store_log = moving.as_ref().map(|moving| moving.store_log(data)).transpose()?;
         let dependencies = Dependencies {
             dir: data.to_owned(),
             provisioner: storage.provisioner(),
@@ -96,13 +109,13 @@ impl Host {
             served: if smb.listen.is_some() { Protocols::ALL } else { Protocols::NFS },
             protection: listen.tls.protection(),
             instance: state::instance()?,
-            store_log: None,
+            store_log,
         };
         let _lent = storage.provisioner().lend_room();
         // Before anybody may ask: a handle of a volume that is not yet open would be stale for good.
         let control = Arc::new(Service::open(dependencies)?);
         control.start_jobs().context("cannot start the threads of long operations")?;
-        let signer = state::handle_signer(data)?;
+        let signer = state::handle_signer(data, replica.as_ref())?;
         let opens = stable.opens.take();
         if let Some(moving) = moving {
             stable.scope = Some(moving.scope);

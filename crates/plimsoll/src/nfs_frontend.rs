@@ -28,6 +28,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use transport::ReplyDeadline;
 use transport::limits::{CLIENT_CONNECTIONS_MAX, IDLE_S};
 use vfs::qos::Pacer;
 use vfs::{Namespace, SharedNamespace};
@@ -61,6 +62,9 @@ pub(crate) struct Listen {
     /// The port of remote quotas, of `plimsoll serve` alone: exported directories have no quotas.
     #[arg(skip)]
     pub(crate) rquota_port: Option<u16>,
+    /// The time until which clients are answered.
+    #[arg(skip)]
+    pub(crate) deadline: ReplyDeadline,
     /// Threads that receive and answer calls [default: one for each core]
     #[arg(long, value_name = "N", hide_short_help = true, value_parser = whole::<usize>(THREADS))]
     pub(crate) threads: Option<usize>,
@@ -134,6 +138,7 @@ impl NfsFrontend {
         let settings = Settings {
             client_connections_max: listen.connections_per_client.get(),
             idle_s: listen.idle_timeout.get(),
+            deadline: listen.deadline,
             networks: listen.ipv6_prefix.networks(),
             ..part.settings(listen.threads())
         };

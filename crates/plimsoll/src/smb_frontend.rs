@@ -133,6 +133,7 @@ impl SmbFrontend {
         let settings = Settings {
             client_connections_max: listen.connections_per_client.get(),
             idle_s: smb::limits::IDLE_S,
+            deadline: listen.deadline,
             networks: listen.ipv6_prefix.networks(),
             ..part.settings(listen.threads())
         };

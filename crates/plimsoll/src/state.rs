@@ -66,10 +66,10 @@ pub(crate) fn instance() -> anyhow::Result<u64> {
 }
 
 /// The signer of all handles: the key in `dir`, made at the first start.
-pub(crate) fn handle_signer(dir: &Path) -> anyhow::Result<HandleSigner> {
+pub(crate) fn handle_signer(dir: &Path, replica: Option<&Arc<dyn Replica>>) -> anyhow::Result<HandleSigner> {
     let stakes = "the key can forge handles. If other users may have read it, delete it; then every client must \
                   unmount and mount again";
-    let file = KeyFile::<KEY_BYTES>::new(dir.join(KEY_FILE), stakes);
+    let file = KeyFile::<KEY_BYTES>::new(dir.join(KEY_FILE), stakes).with_replica(replica);
     Ok(HandleSigner::new(file.read_or_make(must_random).context("the key of file handles")?))
 }
 
@@ -161,11 +161,11 @@ mod tests {
     fn the_key_of_handles_is_kept_private() {
         let dir = crate::testing::private_dir();
         let path = dir.path().join(KEY_FILE);
-        let made = handle_signer(dir.path()).unwrap().number("x");
+        let made = handle_signer(dir.path(), None).unwrap().number("x");
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
-        assert_eq!(handle_signer(dir.path()).unwrap().number("x"), made);
+        assert_eq!(handle_signer(dir.path(), None).unwrap().number("x"), made);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-        let error = format!("{:#}", handle_signer(dir.path()).err().unwrap());
+        let error = format!("{:#}", handle_signer(dir.path(), None).err().unwrap());
         assert!(
             error.contains("handle.key: users other than its owner have access (mode 644)")
                 && error.contains("forge"),

@@ -2,7 +2,6 @@
 
 use super::clock::since_1970_ms;
 use super::membership::{self, Member};
-use super::settings;
 use crate::config::Config;
 use crate::manage::Table;
 use crate::number::whole;

@@ -49,6 +49,7 @@ pub(crate) fn run(config: &Config, endpoint: &Name, run: u64) -> anyhow::Result<
         scope: view.id.clone(),
         state: Arc::new(EndpointState::new(state)),
         stored: pairs,
+        deadline: keeper.deadline,
         before_listening: Box::new(|| Ok(())),
     };
     serve::serve_until_told(&config, Some(moving))?;

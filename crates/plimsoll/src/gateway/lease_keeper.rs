@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+use transport::{ReplyDeadline, ReplyLease};
 
 /// The pause after a renewal that the store refused.
 const RETRY: Duration = Duration::from_millis(50);
@@ -18,6 +19,26 @@ const RETRY: Duration = Duration::from_millis(50);
 pub(crate) struct LeaseKeeper {
     stop: mpsc::Sender<()>,
     thread: JoinHandle<Holding<RadosStore>>,
+    /// The time until which clients are answered.
+    pub(crate) deadline: ReplyDeadline,
+}
+
+/// The time until which this process may answer, for the code that sends and for the thread that ends the process.
+struct Answers {
+    lease: ReplyLease,
+    until: Arc<AtomicU64>,
+}
+
+impl Answers {
+    fn until(time: Duration) -> Self {
+        let until = nanos(time);
+        Self { lease: ReplyLease::new(until), until: Arc::new(AtomicU64::new(until)) }
+    }
+
+    fn extend(&self, time: Duration) {
+        self.lease.extend(nanos(time));
+        self.until.store(nanos(time), Ordering::Release);
+    }
 }
 
 impl LeaseKeeper {
@@ -25,14 +46,13 @@ impl LeaseKeeper {
     pub(crate) fn start(mut holding: Holding<RadosStore>, times: Times) -> anyhow::Result<Self> {
         let sent = since_boot();
         holding.renew(sent).map_err(|error| anyhow::anyhow!("cannot renew the lease: {error}"))?;
-        let until = Arc::new(AtomicU64::new(0));
-        allow_answers(&until, holding.answers_until());
-        let watched = Arc::clone(&until);
+        let answers = Answers::until(holding.answers_until());
+        let (watched, deadline) = (Arc::clone(&answers.until), answers.lease.deadline());
         thread::Builder::new().name("lease watch".into()).spawn(move || watch(&watched)).context("a thread")?;
         let (stop, stopped) = mpsc::channel();
-        let renew = move || keep(holding, times, &until, &stopped);
+        let renew = move || keep(holding, times, &answers, &stopped);
         let thread = thread::Builder::new().name("lease".into()).spawn(renew).context("a thread")?;
-        Ok(Self { stop, thread })
+        Ok(Self { stop, thread, deadline })
     }
 
     /// Ends the lease, so that another gateway need not wait for its end.
@@ -49,14 +69,14 @@ impl LeaseKeeper {
 fn keep(
     mut holding: Holding<RadosStore>,
     times: Times,
-    until: &AtomicU64,
+    answers: &Answers,
     stopped: &mpsc::Receiver<()>,
 ) -> Holding<RadosStore> {
     let mut pause = times.renewal;
     while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
         match holding.renew(since_boot()) {
             Ok(()) => {
-                allow_answers(until, holding.answers_until());
+                answers.extend(holding.answers_until());
                 pause = times.renewal;
             }
             Err(RenewError::Lost) => end_now("another gateway has taken the endpoint"),
@@ -69,9 +89,8 @@ fn keep(
     holding
 }
 
-fn allow_answers(until: &AtomicU64, time: Duration) {
-    let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-    until.store(nanos, Ordering::Release);
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Ends the process when the lease is over: a thread of it may be stuck in the cluster's library, so nothing else is sure.
