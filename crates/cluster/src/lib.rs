@@ -16,7 +16,7 @@ mod placement;
 mod record;
 mod store;
 
-pub use error::Error;
+pub use error::{Error, Result};
 pub use holding::{Holding, RenewError, State};
 pub use invitation::Invitation;
 pub use key::{ClusterKey, KEY_BYTES};

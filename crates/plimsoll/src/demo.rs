@@ -69,7 +69,8 @@ pub(crate) fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
         return Err(usage(format!("--time is {} ms; allowed: 100ms or more", args.time.as_millis())));
     }
     ignore_reloads();
-    let host = Host::start(&args.data, &args.listen, &SmbConfig::default(), &Config::default().storage(), None)?;
+    let host =
+        Host::start(&args.data, &args.listen, &SmbConfig::default(), &Config::default().storage(), None)?;
     let durability = args.durability.to_value();
     make_volume(&host, FREE, "plimsoll/unlimited", Bytes::tib(1), Bytes::tib(1), durability)?;
     make_volume(&host, HELD, HELD_LEVEL, HELD_POOL, HELD_SIZES[0], durability)?;

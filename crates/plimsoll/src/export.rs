@@ -1,8 +1,8 @@
 //! `plimsoll export`: existing directories, served at once.
 
-use crate::host::nodename;
 use crate::descriptors::{Part, share_descriptors};
 use crate::exit::usage;
+use crate::host::nodename;
 use crate::host_snapshots::{HostVolume, SnapshotArgs};
 use crate::manage::share_modes::ShareModes;
 use crate::manage::words;

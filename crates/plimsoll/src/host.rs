@@ -11,6 +11,7 @@ use crate::volume_storage::{StorageSettings, VolumeStorage};
 use crate::{background_tasks, state};
 use anyhow::Context;
 use control::{Dependencies, Protocols, Resolver, Service, StoreLog, TlsDialer};
+use stable::{Replica, ReplicaPairs};
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::Path;
@@ -19,7 +20,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use transport::ReplyDeadline;
 use vfs::qos::Pacer;
-use stable::{Replica, ReplicaPairs};
 use vfs::{Namespace, ReserveGuard, SharedNamespace};
 
 /// Volumes that are served and managed.
@@ -32,6 +32,7 @@ pub(crate) struct Host {
     smb: Option<SmbFrontend>,
     endpoints: Arc<EndpointListeners>,
     storage: VolumeStorage,
+    arrival: Option<Arc<dyn Arrival>>,
     is_stopping: Arc<AtomicBool>,
 }
 
@@ -47,8 +48,19 @@ pub(crate) struct Moving {
     pub(crate) stored: ReplicaPairs,
     /// The time until which it may answer.
     pub(crate) deadline: ReplyDeadline,
-    /// Brings clients here, when everything else is ready for them.
-    pub(crate) before_listening: Box<dyn FnOnce() -> anyhow::Result<()>>,
+    pub(crate) arrival: Arc<dyn Arrival>,
+}
+
+/// The way of clients to a service that moves.
+pub(crate) trait Arrival: Send + Sync {
+    /// Brings clients here. Everything but the listeners is ready for them.
+    fn open(&self) -> anyhow::Result<()>;
+
+    /// Has earlier clients connect again. The service listens.
+    fn wake(&self, connections: Connections);
+
+    /// Ends the way. Calls in flight are answered; connections are open.
+    fn close(&self);
 }
 
 impl Moving {
@@ -91,6 +103,7 @@ impl Host {
         let pacer = Pacer::start().context("cannot start the limiter's timer")?;
         let replica = moving.as_ref().map(|moving| Arc::clone(&moving.state));
         let mut stable = state::stable(data, pacer.now(), &listen.lease, replica.clone())?;
+        let arrival = moving.as_ref().map(|moving| Arc::clone(&moving.arrival));
         let host = moving.as_ref().map_or_else(nodename, |moving| moving.name.clone());
         let store_log = moving.as_ref().map(|moving| moving.store_log(data)).transpose()?;
         let dependencies = Dependencies {
@@ -119,10 +132,11 @@ impl Host {
         let opens = stable.opens.take();
         if let Some(moving) = moving {
             stable.scope = Some(moving.scope);
-            (moving.before_listening)()?;
+            moving.arrival.open()?;
         }
         let start_smb = |address| {
-            let serving = Serving { address, host, logins: smb.logins(), opens, multichannel: smb.multichannel };
+            let serving =
+                Serving { address, host, logins: smb.logins(), opens, multichannel: smb.multichannel };
             let part = Part::of_smb(true);
             SmbFrontend::start(Arc::clone(&namespace), control.accounts(), serving, listen, part)
         };
@@ -131,7 +145,11 @@ impl Host {
         let frontend = NfsFrontend::start(namespace, signer, &pacer, stable, listen, part)?;
         mounted.set(Connections { nfs: frontend.view(), smb: smb.as_ref().map(SmbFrontend::view) });
         endpoints.start(frontend.endpoints(), frontend.address());
-        Ok(Self { control, frontend, smb, endpoints, storage, is_stopping: Arc::default() })
+        let host = Self { control, frontend, smb, endpoints, storage, arrival, is_stopping: Arc::default() };
+        if let Some(arrival) = &host.arrival {
+            arrival.wake(host.connections());
+        }
+        Ok(host)
     }
 
     /// Gives up what is kept aside for a full disk, if it is full, until the answer is dropped.
@@ -164,6 +182,7 @@ impl Host {
     pub(crate) fn stop(self) {
         self.control.stop_jobs();
         let now = Instant::now();
+        self.arrival.iter().for_each(|arrival| arrival.close());
         self.smb.into_iter().for_each(|smb| smb.stop(now + PATIENCE / 2));
         self.frontend.stop(now + PATIENCE);
         // Last: no call changes a volume any more.

@@ -15,6 +15,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use transport::ConnectionEnds;
 use vfs::{Protection, VolumeId};
 
 /// The connections of all protocols.
@@ -40,6 +41,12 @@ pub(crate) struct Served {
 impl Connections {
     pub(crate) fn count(&self) -> usize {
         self.nfs.connections() + self.smb.as_ref().map_or(0, smb::server::View::connections)
+    }
+
+    /// The ends of current connections, at most this many over each protocol.
+    pub(crate) fn ends(&self, most: usize) -> Vec<ConnectionEnds> {
+        let smb = self.smb.iter().flat_map(|smb| smb.connection_ends(most));
+        self.nfs.connection_ends(most).into_iter().chain(smb).collect()
     }
 
     /// The connected clients, each address once.

@@ -1,7 +1,7 @@
 //! SMB at its port.
 
-use crate::host::nodename;
 use crate::descriptors::Part;
+use crate::host::nodename;
 use crate::mounting::{self, host, smb_target};
 use crate::nfs_frontend::{Listen, TICK};
 use crate::periodic::Task;

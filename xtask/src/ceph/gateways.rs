@@ -67,7 +67,11 @@ pub(super) fn run(binary: &Path, ceph: &Cluster, work: &Path, rounds: u32) -> an
         let stall = setup.stall_while(&endpoint, |setup| setup.kill(failed))?;
         ledgers.push(load.finish()?);
         let found = Ledger::verify_all(&ledgers, &endpoint)?;
-        eprintln!("ceph: {} killed, clients waited {} ms: {found}", GATEWAYS[failed], stall.longest.as_millis());
+        eprintln!(
+            "ceph: {} killed, clients waited {} ms: {found}",
+            GATEWAYS[failed],
+            stall.longest.as_millis()
+        );
         report.merge(found);
         report.require_clean(&work)?;
         setup.gateways[failed].start(binary)?;
@@ -92,7 +96,11 @@ impl<'s> Setup<'s> {
             gateway.cluster(binary, &["join"], &invitation)?;
         }
         for (name, address) in ENDPOINTS.iter().zip(51..) {
-            first.cluster(binary, &["endpoint", "create", name, "--address", &format!("10.77.0.{address}/24")], "")?;
+            first.cluster(
+                binary,
+                &["endpoint", "create", name, "--address", &format!("10.77.0.{address}/24")],
+                "",
+            )?;
         }
         for gateway in &mut setup.gateways {
             gateway.start(binary)?;
@@ -115,10 +123,13 @@ impl<'s> Setup<'s> {
         let user = ["user", "create", USER.name, "--uid", &id, "--gid", &id, "--password-file", &password];
         let name = PLIMSOLL_EXPORT.trim_start_matches('/');
         let volume = format!(
-            "volume create {name} --pool p1 --size 50GiB --allow {CLIENTS} --squash none --protocols nfsv3,nfsv4,smb \
+            "volume create {name} --pool p1 --size 50GiB --allow {CLIENTS} --squash none --protocols nfsv3,nfsv4.0,nfsv4.1,nfsv4.2,smb \
              --owner {id}:{id}"
         );
-        self.manage(endpoint, &"pool create p1 --level plimsoll/unlimited --size 100GiB".split(' ').collect::<Vec<_>>())?;
+        self.manage(
+            endpoint,
+            &"pool create p1 --level plimsoll/unlimited --size 100GiB".split(' ').collect::<Vec<_>>(),
+        )?;
         self.manage(endpoint, &volume.split(' ').collect::<Vec<_>>())?;
         self.manage(endpoint, &user)
     }
@@ -141,7 +152,8 @@ impl<'s> Setup<'s> {
 
     /// The status of the cluster, as a gateway that runs sees it.
     fn status(&self) -> anyhow::Result<Value> {
-        let running = self.gateways.iter().find(|gateway| gateway.process.is_some()).context("no gateway runs")?;
+        let running =
+            self.gateways.iter().find(|gateway| gateway.process.is_some()).context("no gateway runs")?;
         Ok(serde_json::from_str(&running.cluster(self.binary, &["status", "--json"], "")?)?)
     }
 
@@ -150,7 +162,8 @@ impl<'s> Setup<'s> {
         let deadline = Instant::now() + RECOVERY_MAX;
         loop {
             let status = self.status()?;
-            let found = status["endpoints"].as_array().into_iter().flatten().find(|found| found["name"] == endpoint);
+            let found =
+                status["endpoints"].as_array().into_iter().flatten().find(|found| found["name"] == endpoint);
             let found = found.with_context(|| format!("no endpoint {endpoint}"))?;
             let gateway = GATEWAYS.iter().position(|name| found["gateway"] == **name);
             match gateway.filter(|_| found["state"] == "served") {
@@ -248,7 +261,8 @@ impl Gateway {
     fn cluster(&self, binary: &Path, words: &[&str], input: &str) -> anyhow::Result<String> {
         let argv = self.argv(binary, &[&["cluster"], words].concat())?;
         let mut command = Command::new(&argv[0]);
-        let command = command.args(&argv[1..]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let command =
+            command.args(&argv[1..]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn()?;
         child.stdin.take().context("a pipe")?.write_all(input.as_bytes())?;
         let done = child.wait_with_output()?;
@@ -289,7 +303,11 @@ fn probe(address: SocketAddr, has_failed: &AtomicBool) -> anyhow::Result<Duratio
                 return Ok(longest);
             }
         }
-        ensure!(start.elapsed() < RECOVERY_MAX, "no answer from {address} for {} s", last.elapsed().as_secs());
+        ensure!(
+            start.elapsed() < RECOVERY_MAX,
+            "no answer from {address} for {} s",
+            last.elapsed().as_secs()
+        );
         std::thread::sleep(Duration::from_millis(10));
     }
 }

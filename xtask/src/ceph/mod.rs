@@ -58,7 +58,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         return namespace::run_inside(INSIDE);
     }
     network::make_bridge()?;
-    let cluster = Cluster::start(&work.join("cluster"), network::CEPH).context("cannot start a Ceph cluster")?;
+    let cluster =
+        Cluster::start(&work.join("cluster"), network::CEPH).context("cannot start a Ceph cluster")?;
     eprintln!("ceph: {}", cluster.ceph(&["version"])?.trim());
     let has = |part| args.only.is_empty() || args.only.contains(&part);
     if has(Part::Suites) {

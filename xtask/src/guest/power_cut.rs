@@ -156,7 +156,10 @@ impl Bench {
             if let Some(share) = &self.share {
                 command.extend(plimsoll::smb_beside_nfs(&format!("0.0.0.0:{SMB_PORT}"), "/job/users.toml"));
                 let users = plimsoll::smb_users(&self.directory)?;
-                guest = guest.file("users.toml", &users).forward(share.address.port(), SMB_PORT).set("OWNER", USER.id);
+                guest = guest
+                    .file("users.toml", &users)
+                    .forward(share.address.port(), SMB_PORT)
+                    .set("OWNER", USER.id);
             }
             guest = guest.file("plimsoll", &args.binary).set("SERVER", command.join(" "));
         }

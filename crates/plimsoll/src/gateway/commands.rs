@@ -94,9 +94,14 @@ fn network_address(text: &str) -> Result<NetworkAddress, String> {
     let parsed = text.split_once('/').and_then(|(address, prefix)| {
         let address: IpAddr = address.parse().ok()?;
         let bits = if address.is_ipv4() { 32 } else { 128 };
-        Some(NetworkAddress { address, prefix: prefix.parse().ok().filter(|prefix| (1..=bits).contains(prefix))? })
+        Some(NetworkAddress {
+            address,
+            prefix: prefix.parse().ok().filter(|prefix| (1..=bits).contains(prefix))?,
+        })
     });
-    parsed.ok_or_else(|| "allowed: an address and the length of its prefix, as in 10.1.0.50/24 or fd00::50/64".to_owned())
+    parsed.ok_or_else(|| {
+        "allowed: an address and the length of its prefix, as in 10.1.0.50/24 or fd00::50/64".to_owned()
+    })
 }
 
 pub(crate) fn run(args: ClusterArgs) -> anyhow::Result<()> {
@@ -123,10 +128,15 @@ fn run_as_member(command: Command, member: &Member) -> anyhow::Result<()> {
         Command::Remove { gateway } => cluster.remove_gateway(&gateway)?,
         Command::Endpoint(EndpointCommand::Create { name, address, gateway }) => {
             let NetworkAddress { address, prefix } = address;
-            cluster.create_endpoint(&name, &EndpointRecord { address, prefix, gateway, created_ms: since_1970_ms() })?;
+            cluster.create_endpoint(
+                &name,
+                &EndpointRecord { address, prefix, gateway, created_ms: since_1970_ms() },
+            )?;
         }
         Command::Endpoint(EndpointCommand::Move { name, gateway }) => {
-            let gateway = (gateway != "any").then(|| gateway.parse().map_err(|error: String| anyhow!(error))).transpose()?;
+            let gateway = (gateway != "any")
+                .then(|| gateway.parse().map_err(|error: String| anyhow!(error)))
+                .transpose()?;
             cluster.prefer(&name, gateway.as_ref())?;
         }
         Command::Endpoint(EndpointCommand::Delete { name }) => cluster.remove_endpoint(&name)?,
@@ -167,7 +177,13 @@ fn status(member: &Member, as_json: bool) -> anyhow::Result<()> {
     for (name, gateway) in &view.gateways {
         let endpoints = served_by(&view, name).join(", ");
         let (version, host) = (&gateway.record.version, &gateway.record.host);
-        table.row([name.to_string(), gateway_state(&before, name, gateway).to_owned(), endpoints, version.clone(), host.clone()]);
+        table.row([
+            name.to_string(),
+            gateway_state(&before, name, gateway).to_owned(),
+            endpoints,
+            version.clone(),
+            host.clone(),
+        ]);
     }
     print!("{table}");
     println!();
@@ -176,7 +192,13 @@ fn status(member: &Member, as_json: bool) -> anyhow::Result<()> {
         let address = format!("{}/{}", endpoint.record.address, endpoint.record.prefix);
         let preferred = endpoint.record.gateway.as_ref().map_or("any".to_owned(), Name::to_string);
         let state = endpoint_state(&before, &view, name).to_owned();
-        table.row([name.to_string(), address, state, holder(&view, name).unwrap_or_default().to_owned(), preferred]);
+        table.row([
+            name.to_string(),
+            address,
+            state,
+            holder(&view, name).unwrap_or_default().to_owned(),
+            preferred,
+        ]);
     }
     print!("{table}");
     Ok(())

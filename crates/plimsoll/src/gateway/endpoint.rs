@@ -1,5 +1,7 @@
 //! The process of an endpoint: a whole service whose state is in the store of the cluster.
 
+use super::address::EndpointAddress;
+use super::arrival::AddressArrival;
 use super::lease_keeper::LeaseKeeper;
 use super::membership;
 use super::replica::EndpointState;
@@ -38,19 +40,29 @@ pub(crate) fn run(config: &Config, endpoint: &Name, run: u64) -> anyhow::Result<
     let (store, key) = (member.cluster.store().clone(), member.cluster.key());
     let holding = Holding::resume(store, key, endpoint, &holder, view.times)?;
     let holding = holding.context("another gateway has the endpoint")?;
-    let state = holding.state();
-    let keeper = LeaseKeeper::start(holding, view.times)?;
+    let state = Arc::new(EndpointState::new(holding.state()));
+    let address = EndpointAddress { ip: found.record.address, prefix: found.record.prefix };
+    let interface = config.cluster.as_ref().and_then(|cluster| cluster.interface.clone());
+    let mut arrival = None;
+    let keeper = LeaseKeeper::start(holding, view.times, |deadline| {
+        let made = AddressArrival::new(interface.as_deref(), address, deadline, Arc::clone(&state))?;
+        let made = arrival.insert(Arc::new(made));
+        let renewed = Arc::clone(made);
+        Ok(Box::new(move || renewed.renew()))
+    })?;
+    let arrival = arrival.context("no way for clients")?;
     let pairs = state.load().context("cannot read the state of the endpoint")?;
+    arrival.set_earlier(&pairs);
     let config = settings::of_endpoint(config, endpoint, found.record.address);
     make_empty(&config.data)?;
     stable::restore(&config.data, &pairs).context("cannot restore the state of the endpoint")?;
     let moving = Moving {
         name: endpoint.to_string(),
         scope: view.id.clone(),
-        state: Arc::new(EndpointState::new(state)),
+        state,
         stored: pairs,
         deadline: keeper.deadline,
-        before_listening: Box::new(|| Ok(())),
+        arrival,
     };
     serve::serve_until_told(&config, Some(moving))?;
     keeper.release();

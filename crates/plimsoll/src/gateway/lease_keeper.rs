@@ -15,6 +15,9 @@ use transport::{ReplyDeadline, ReplyLease};
 /// The pause after a renewal that the store refused.
 const RETRY: Duration = Duration::from_millis(50);
 
+/// Work after each confirmed renewal.
+pub(crate) type AfterRenewal = Box<dyn Fn() + Send>;
+
 /// Renews a lease on a thread of its own until it is released.
 pub(crate) struct LeaseKeeper {
     stop: mpsc::Sender<()>,
@@ -43,14 +46,22 @@ impl Answers {
 
 impl LeaseKeeper {
     /// Renews once, and goes on in the background. From now on this process ends by itself when the lease does.
-    pub(crate) fn start(mut holding: Holding<RadosStore>, times: Times) -> anyhow::Result<Self> {
+    pub(crate) fn start(
+        mut holding: Holding<RadosStore>,
+        times: Times,
+        make: impl FnOnce(ReplyDeadline) -> anyhow::Result<AfterRenewal>,
+    ) -> anyhow::Result<Self> {
         let sent = since_boot();
         holding.renew(sent).map_err(|error| anyhow::anyhow!("cannot renew the lease: {error}"))?;
         let answers = Answers::until(holding.answers_until());
         let (watched, deadline) = (Arc::clone(&answers.until), answers.lease.deadline());
-        thread::Builder::new().name("lease watch".into()).spawn(move || watch(&watched)).context("a thread")?;
+        thread::Builder::new()
+            .name("lease watch".into())
+            .spawn(move || watch(&watched))
+            .context("a thread")?;
+        let after_renewal = make(deadline)?;
         let (stop, stopped) = mpsc::channel();
-        let renew = move || keep(holding, times, &answers, &stopped);
+        let renew = move || keep(holding, times, &answers, &stopped, &after_renewal);
         let thread = thread::Builder::new().name("lease".into()).spawn(renew).context("a thread")?;
         Ok(Self { stop, thread, deadline })
     }
@@ -71,12 +82,14 @@ fn keep(
     times: Times,
     answers: &Answers,
     stopped: &mpsc::Receiver<()>,
+    after_renewal: &AfterRenewal,
 ) -> Holding<RadosStore> {
     let mut pause = times.renewal;
     while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
         match holding.renew(since_boot()) {
             Ok(()) => {
                 answers.extend(holding.answers_until());
+                after_renewal();
                 pause = times.renewal;
             }
             Err(RenewError::Lost) => end_now("another gateway has taken the endpoint"),

@@ -3,7 +3,7 @@
 use super::store::RadosStore;
 use crate::state;
 use cluster::State;
-use stable::{Replica, ReplicaChange};
+use stable::{Replica, ReplicaChange, ReplicaPairs};
 use std::collections::BTreeMap;
 use std::io;
 
@@ -13,6 +13,10 @@ pub(crate) struct EndpointState(State<RadosStore>);
 impl EndpointState {
     pub(crate) fn new(state: State<RadosStore>) -> Self {
         Self(state)
+    }
+
+    pub(crate) fn load(&self) -> cluster::Result<ReplicaPairs> {
+        self.0.load()
     }
 }
 

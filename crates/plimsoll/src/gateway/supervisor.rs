@@ -63,7 +63,10 @@ impl Gateway {
     fn open(member: Member) -> anyhow::Result<Self> {
         let view = member.cluster.view()?;
         let own = view.gateways.get(&member.own).with_context(|| {
-            format!("the gateway {} is not a member of the cluster any more: remove its cluster.key and join", member.own)
+            format!(
+                "the gateway {} is not a member of the cluster any more: remove its cluster.key and join",
+                member.own
+            )
         })?;
         Ok(Self {
             instance: state::instance()?,
@@ -95,7 +98,8 @@ impl Gateway {
             }
         }
         // An endpoint that was removed from the list, or that another gateway has, is not served here.
-        let strays: Vec<Name> = self.processes.keys().filter(|name| !view.endpoints.contains_key(*name)).cloned().collect();
+        let strays: Vec<Name> =
+            self.processes.keys().filter(|name| !view.endpoints.contains_key(*name)).cloned().collect();
         strays.iter().for_each(|name| self.end(name));
         Ok(view.times.renewal / VIEWS_PER_RENEWAL)
     }
@@ -127,12 +131,16 @@ impl Gateway {
         let Some(found) = view.endpoints.get(endpoint) else { return Ok(()) };
         let cluster = &self.member.cluster;
         let (store, key): (RadosStore, _) = (cluster.store().clone(), cluster.key());
-        let taken = Holding::take(store, key, endpoint, &found.stored, self.holder(), view.times, since_boot())?;
+        let taken =
+            Holding::take(store, key, endpoint, &found.stored, self.holder(), view.times, since_boot())?;
         let Some(holding) = taken else { return Ok(()) };
         tracing::info!(%endpoint, epoch = holding.epoch(), "this gateway serves an endpoint");
         self.ended.remove(endpoint);
         match spawn(endpoint, self.instance) {
-            Ok(child) => drop(self.processes.insert(endpoint.clone(), Process { child, started: Instant::now(), is_ending: false })),
+            Ok(child) => drop(
+                self.processes
+                    .insert(endpoint.clone(), Process { child, started: Instant::now(), is_ending: false }),
+            ),
             Err(error) => {
                 tracing::error!(%endpoint, "cannot start an endpoint: {error:#}");
                 self.failed.insert(endpoint.clone(), Instant::now());
@@ -198,7 +206,12 @@ fn has_lease(endpoint: &cluster::EndpointState, holder: &LeaseHolder) -> bool {
 /// Starts the process of an endpoint: this program with the same arguments and a few more.
 fn spawn(endpoint: &Name, instance: u64) -> anyhow::Result<Child> {
     let mut command = Command::new(std::env::current_exe()?);
-    command.args(std::env::args_os().skip(1)).args(["--endpoint", endpoint.as_str(), "--run", &instance.to_string()]);
+    command.args(std::env::args_os().skip(1)).args([
+        "--endpoint",
+        endpoint.as_str(),
+        "--run",
+        &instance.to_string(),
+    ]);
     // Readiness is the gateway's to tell.
     Ok(command.env_remove("NOTIFY_SOCKET").spawn()?)
 }
