@@ -42,7 +42,7 @@ impl RadosOptions {
 ///
 /// Any number of threads may use it. Every call waits until the cluster answers, however long that takes. After an error a
 /// change has not happened, with one exception: a client that the cluster excludes meanwhile does not learn the outcome. A
-/// full cluster refuses changes that need space.
+/// full cluster refuses data and new objects, but changes pairs of existing objects.
 ///
 /// Kinds of errors:
 /// - `ConnectionAborted`: the cluster has excluded this client (blocklist). The change may have happened. All later calls
