@@ -70,14 +70,16 @@ pub(crate) const FOR_CEPH: &[Tool] = &[
     ("ceph-osd", "ceph-osd"),
     ("ceph-mds", "ceph-mds"),
     (LIBCEPHFS_HEADER, "libcephfs-dev"),
+    (LIBRADOS_HEADER, "librados-dev"),
     ("cc", "gcc"),
     ("ip", "iproute2"),
     ("unshare", "util-linux"),
 ];
 pub(crate) const FOR_DIST: &[Tool] = &[("objcopy", "binutils")];
 pub(crate) const FOR_INSTRUCTIONS: &[Tool] = &[("valgrind", "valgrind"), ("vgdb", "valgrind")];
-/// No program identifies the package. A test compares the declarations of the crate `ceph` with it.
+/// No program identifies the packages. Tests compare the declarations of the crate `ceph` with them.
 const LIBCEPHFS_HEADER: &str = "/usr/include/cephfs/libcephfs.h";
+const LIBRADOS_HEADER: &str = "/usr/include/rados/librados.h";
 /// No program identifies the package; it creates Python environments.
 const ENSUREPIP: &str = "/usr/lib/python3.11/ensurepip";
 /// No program identifies the package.

@@ -164,6 +164,7 @@ fn configuration(dir: &Path, address: Ipv4Addr, fsid: &str) -> String {
         ("osd pool default min size", "1"),
         ("osd crush chooseleaf type", "0"),
         ("mon allow pool size one", "true"),
+        ("mon allow pool delete", "true"),
         ("mon warn on pool no redundancy", "false"),
         ("mon data avail warn", "2"),
         ("mon data avail crit", "1"),

@@ -28,7 +28,7 @@ macro_rules! functions {
         /// The functions of the installed library, loaded once; the message of the loader if it is missing or too old.
         pub(super) fn functions() -> Result<&'static Functions, &'static str> {
             static FUNCTIONS: std::sync::OnceLock<Result<Functions, String>> = std::sync::OnceLock::new();
-            let loaded = FUNCTIONS.get_or_init(|| Functions::load().map_err(|error| error.to_string()));
+            let loaded = FUNCTIONS.get_or_init(|| Functions::load().map_err($crate::ffi::table::message));
             loaded.as_ref().map_err(String::as_str)
         }
 
@@ -42,6 +42,12 @@ macro_rules! functions {
     };
 }
 pub(super) use functions;
+
+/// The message of the loader, which names the library or the function.
+pub(super) fn message(error: libloading::Error) -> String {
+    use std::error::Error as _;
+    error.source().map_or_else(|| error.to_string(), ToString::to_string)
+}
 
 /// The name of a result type.
 #[cfg(test)]

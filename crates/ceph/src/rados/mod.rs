@@ -42,7 +42,7 @@ impl RadosOptions {
 ///
 /// Any number of threads may use it. Every call waits until the cluster answers, however long that takes. After an error a
 /// change has not happened, with one exception: a client that the cluster excludes meanwhile does not learn the outcome. A
-/// full cluster refuses changes that need space.
+/// full cluster refuses data and new objects, but changes pairs of existing objects.
 ///
 /// Kinds of errors:
 /// - `ConnectionAborted`: the cluster has excluded this client (blocklist). The change may have happened. All later calls
@@ -70,12 +70,12 @@ impl Rados {
         let settings = settings.map(|(option, value)| Ok((text(option)?, text(&value)?)));
         let settings: Vec<_> = settings.collect::<Result<_, OpenError>>()?;
         let cluster = Cluster::connect(&Settings {
-            user: &*text(&options.user)?,
-            conf: &*text(conf)?,
+            user: &text(&options.user)?,
+            conf: &text(conf)?,
             options: &settings,
         })
         .map_err(|error| refused(options, &error))?;
-        let pool = Pool::open(&cluster, &*text(&options.pool)?).map_err(|errno| no_pool(options, errno))?;
+        let pool = Pool::open(&cluster, &text(&options.pool)?).map_err(|errno| no_pool(options, errno))?;
         let rados = Self { pool, cluster, options: options.clone() };
         if rados.is_erasure_coded()? {
             return Err(OpenError::new(format!(
@@ -143,7 +143,7 @@ fn client_options(connect_timeout: Duration) -> [(&'static str, String); 8] {
     let seconds = connect_timeout.as_secs().max(1);
     [
         ("client_mount_timeout", seconds.to_string()),
-        // The outcome of an operation that is given up would be unknown.
+        // The outcome of an operation that timed out would be unknown.
         ("rados_osd_op_timeout", "0".into()),
         ("rados_mon_op_timeout", "0".into()),
         // Logs cost more than the calls.

@@ -130,9 +130,12 @@ impl Drop for WriteOperation {
     }
 }
 
+/// A key and its value.
+type Pair = (Vec<u8>, Vec<u8>);
+
 /// Some pairs of an object, in the order of their keys.
 pub(crate) struct Page {
-    pub(crate) pairs: Vec<(Vec<u8>, Vec<u8>)>,
+    pub(crate) pairs: Vec<Pair>,
     pub(crate) has_more: bool,
 }
 
@@ -161,7 +164,7 @@ struct Pairs {
 
 impl Pairs {
     /// The next pair. The operation has succeeded.
-    fn next(&mut self) -> Result<Option<(Vec<u8>, Vec<u8>)>, Errno> {
+    fn next(&mut self) -> Result<Option<Pair>, Errno> {
         let (mut key, mut value) = (null_mut::<c_char>(), null_mut::<c_char>());
         let (mut key_bytes, mut value_bytes) = (0, 0);
         // SAFETY: the results are written once.
