@@ -6,8 +6,8 @@ use crate::node::Node;
 use crate::node::tree::Tree;
 use crate::node::xattrs::XATTR_NAME_BYTES_MAX;
 use crate::walk;
-use std::sync::{Arc, Weak};
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use storage::Tally;
 use vfs::{
     Backend, Blocking, Capabilities, FileKey, FsLimits, FsResult, FsStat, NodeRef, QuotaCheck, QuotaOwner,

@@ -37,7 +37,8 @@ const NAME_BYTES_MAX: usize = 255;
 const USER_ALLOWED: &str = "the name of a Ceph user without \"client.\", like plimsoll";
 const FILE_SYSTEM_ALLOWED: &str = "the name of a CephFS, as \"ceph fs ls\" shows it";
 const DIRECTORY_ALLOWED: &str = "an absolute path without \".\", \"..\" and empty parts, like /plimsoll";
-const GATEWAY_ALLOWED: &str = "a name of 1 to 255 bytes without slashes and control characters, like gateway-1";
+const GATEWAY_ALLOWED: &str =
+    "a name of 1 to 255 bytes without slashes and control characters, like gateway-1";
 
 impl CephConfig {
     /// The JSON pointer of the first wrong value, and the fault.
@@ -87,7 +88,11 @@ mod tests {
         }
         let long = format!("/{}", "x".repeat(256));
         for path in ["plimsoll", "", "/a/", "//a", "/a//b", "/./a", "/a/..", "/a\nb", long.as_str()] {
-            assert_eq!(faulty_key(|config| config.directory = path.into()), Some("/ceph/directory"), "{path:?}");
+            assert_eq!(
+                faulty_key(|config| config.directory = path.into()),
+                Some("/ceph/directory"),
+                "{path:?}"
+            );
         }
         for name in ["", "a/b", "..", "a\u{7f}", &long[1..]] {
             let key = faulty_key(|config| config.gateway = Some(name.into()));

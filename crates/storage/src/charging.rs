@@ -40,7 +40,8 @@ impl<'l> Counts<'l> {
         }
         let reserved = reservations.charged_size(0);
         let (held, after) = (blocks(before.size.max(reserved)), blocks(to.max(reserved)));
-        let mut resize = ResizeCharge { charged: held.max(after), reserved_size: reserved, ..ResizeCharge::default() };
+        let mut resize =
+            ResizeCharge { charged: held.max(after), reserved_size: reserved, ..ResizeCharge::default() };
         if held == after {
             return Ok(resize);
         }

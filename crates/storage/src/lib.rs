@@ -21,12 +21,17 @@ mod usage_record;
 mod volume_name;
 
 pub use change_counter::{CounterOffset, offset_of};
-pub use charging::{Counts, EntriesBytes, EntriesCharge, NewEntryCharge, PendingCounts, Released, ResizeCharge, SpaceReservations, XattrCharge};
+pub use charging::{
+    Counts, EntriesBytes, EntriesCharge, NewEntryCharge, PendingCounts, Released, ResizeCharge,
+    SpaceReservations, XattrCharge,
+};
 pub use group_flush::GroupFlush;
 pub use ledger::{Ledger, PendingChange, UsageStore};
 pub use limit::{CountQueue, Limit, Space};
 pub use node_budget::NodeBudget;
-pub use owners::{LiveFiles, OwnerIds, OwnerLedger, OwnerMove, OwnerStore, PendingOwnerChange, Tally, add_to_tally};
+pub use owners::{
+    LiveFiles, OwnerIds, OwnerLedger, OwnerMove, OwnerStore, PendingOwnerChange, Tally, add_to_tally,
+};
 pub use recount::{Recounter, Walk};
 pub use table::{Recency, Table, TableNode};
 pub use trash::{Trash, TrashDir};

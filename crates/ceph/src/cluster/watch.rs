@@ -92,8 +92,7 @@ impl Shared {
             }
             connection.probe();
             let is_connected = !connection.client.has_ended() || cluster.reconnect();
-            probe_period =
-                if is_connected { PROBE_PERIOD } else { (probe_period * 2).min(PROBE_PERIOD_MAX) };
+            probe_period = if is_connected { PROBE_PERIOD } else { (probe_period * 2).min(PROBE_PERIOD_MAX) };
             last_probe = Instant::now();
         }
     }

@@ -66,14 +66,14 @@ impl Node {
         let locked = (self.kind != FileType::Directory).then(|| self.lock_change());
         let is_last = locked.is_none()
             || match self.stat_any() {
-            Ok(now) => now.stat.links == 0,
-            Err(FsError::Stale) => true,
-            // It may have other names.
-            Err(_) => {
-                self.tree.mark_count_doubtful();
-                false
-            }
-        };
+                Ok(now) => now.stat.links == 0,
+                Err(FsError::Stale) => true,
+                // It may have other names.
+                Err(_) => {
+                    self.tree.mark_count_doubtful();
+                    false
+                }
+            };
         self.is_nameless.store(is_last, Ordering::SeqCst);
         drop(locked);
         if is_last {

@@ -177,7 +177,9 @@ impl Node {
         }
         let Some(victim) = victim else { return Ok(()) };
         match (is_dir(moved), is_dir(victim)) {
-            (_, true) if crosses && (std::ptr::eq(victim, self) || self.is_below(victim)?) => Err(FsError::NotEmpty),
+            (_, true) if crosses && (std::ptr::eq(victim, self) || self.is_below(victim)?) => {
+                Err(FsError::NotEmpty)
+            }
             (true, false) => Err(FsError::NotDirectory),
             (false, true) => Err(FsError::IsDirectory),
             (true, true) if victim.stat()?.stat.size > 0 => Err(FsError::NotEmpty),

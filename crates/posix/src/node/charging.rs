@@ -196,7 +196,10 @@ impl Node {
     }
 
     /// Begins a change of the entries of this directory, which has the size `before`.
-    pub(crate) fn begin_entry_change(&self, before: u64) -> FsResult<EntriesCharge<'_, impl Fn() -> Option<u64>>> {
+    pub(crate) fn begin_entry_change(
+        &self,
+        before: u64,
+    ) -> FsResult<EntriesCharge<'_, impl Fn() -> Option<u64>>> {
         let size_now = || u64::try_from(fstat(self.fd()).ok()?.st_size).ok();
         Ok(self.as_dir()?.charged.begin_change(self.mount.counts(), before, size_now))
     }

@@ -15,8 +15,7 @@ pub use accounts::{OwnerIds, Tally, add_to_tally};
 
 use accounts::Accounts;
 use records::{
-    MARK_CLEAN, MARK_IN_USE, SavedAccount, decode_accounts, decode_rules, encode_accounts,
-    encode_rules,
+    MARK_CLEAN, MARK_IN_USE, SavedAccount, decode_accounts, decode_rules, encode_accounts, encode_rules,
 };
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -463,10 +462,7 @@ impl OwnerLedger {
         }
         let is_exact = self.state.load(Ordering::SeqCst) == CLOSED && !self.doubtful.load(Ordering::Relaxed);
         if !is_exact || self.pending.load(Ordering::SeqCst) > 0 {
-            tracing::info!(
-                volume = self.name,
-                "the usage by owner is uncertain: the next start counts it"
-            );
+            tracing::info!(volume = self.name, "the usage by owner is uncertain: the next start counts it");
             return;
         }
         let synced = sync();

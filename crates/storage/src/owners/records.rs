@@ -1,9 +1,6 @@
 //! The bytes of a volume's rules and of its usage by owner. docs/formats/quotas.md draws them.
 
-use vfs::{
-    QuotaKind, QuotaLimits, QuotaOwner, QuotaRule, QuotaTarget, QuotaUse, SoftExcess,
-    Usage,
-};
+use vfs::{QuotaKind, QuotaLimits, QuotaOwner, QuotaRule, QuotaTarget, QuotaUse, SoftExcess, Usage};
 
 const VERSION: u8 = 1;
 const IN_USE: u8 = 0;
