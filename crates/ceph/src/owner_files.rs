@@ -100,5 +100,5 @@ fn read(file: &Inode) -> FsResult<Vec<u8>> {
 }
 
 fn write(file: &Inode, bytes: &[u8]) -> FsResult<()> {
-    crate::node::write_fully(&file.open(true).map_err(refused)?, 0, bytes)
+    file.open(true).and_then(|handle| handle.write_all(0, bytes)).map_err(refused)
 }

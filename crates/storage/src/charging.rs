@@ -187,7 +187,7 @@ impl SpaceReservations {
         let before = charged(self);
         let SpaceReservation { is_preallocated, .. } = self.0.swap_remove(at);
         let bytes = before - charged(self);
-        counts.ledger.into_iter().for_each(|ledger| ledger.refund(bytes, 0));
+        counts.ledger.filter(|_| bytes > 0).into_iter().for_each(|ledger| ledger.refund(bytes, 0));
         Some(Released { is_preallocated, bytes, _pending: pending })
     }
 }

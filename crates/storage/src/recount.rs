@@ -179,8 +179,8 @@ impl<S: Space> Shared<S> {
 
     /// Counts a volume and updates its counts; false if the volume was closed or removed meanwhile.
     fn count(&self, id: VolumeId, limit: &Weak<Limit<S>>) -> FsResult<bool> {
-        let is_wanted =
-            || !self.lock().is_stopping && limit.upgrade().is_some_and(|limit| limit.is_uncounted());
+        let is_stopping = || self.lock().is_stopping;
+        let is_wanted = || !is_stopping() && limit.upgrade().is_some_and(|limit| limit.is_uncounted());
         let Some(by_owner) = limit.upgrade().map(|limit| limit.owners().is_uncounted()) else {
             return Ok(false);
         };

@@ -604,6 +604,18 @@ impl Handle {
         self.client.done(unsafe { write(self.client.raw(), self.raw(), at, len, data.as_ptr().cast()) })
     }
 
+    /// Writes all of `data` at `offset`.
+    pub(crate) fn write_all(&self, offset: u64, data: &[u8]) -> Result<(), Errno> {
+        let mut done = 0;
+        while done < data.len() {
+            match self.write(offset + done as u64, &data[done..])? {
+                0 => return Err(Errno::NOSPC),
+                written => done += written,
+            }
+        }
+        Ok(())
+    }
+
     /// Makes a range read as zeros.
     pub(crate) fn punch(&self, offset: u64, len: u64) -> Result<(), Errno> {
         let (at, len) =

@@ -103,13 +103,6 @@ impl Node {
     }
 }
 
-pub(crate) fn write_fully(handle: &Handle, offset: u64, data: &[u8]) -> FsResult<()> {
-    let mut done = 0;
-    while done < data.len() {
-        match handle.write(offset + done as u64, &data[done..]).map_err(refused)? {
-            0 => return Err(FsError::NoSpace),
-            written => done += written,
-        }
-    }
-    Ok(())
+pub(super) fn write_fully(handle: &Handle, offset: u64, data: &[u8]) -> FsResult<()> {
+    handle.write_all(offset, data).map_err(refused)
 }

@@ -15,7 +15,6 @@ pub(crate) mod xattrs;
 use crate::error::refused;
 use crate::ffi::{Handle, Inode, LIVE, Statx};
 use crate::stat::{VersionedStat, file_type, inode_of, key_of};
-pub(crate) use data::write_fully;
 use std::any::Any;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

@@ -124,7 +124,6 @@ impl Volumes {
         let dir_lock = DirLock::new(reopen(&volumes)?)?;
         let has_owner_attribute = Mount::uses_owner_attribute(&options);
         let walk = VolumeWalk { undo_stores: reopen(&snapshots)?, has_owner_attribute };
-        // The walks wait for the disk and for the processor in turn.
         let threads_max = std::thread::available_parallelism().map_or(1, Into::into);
         let counter = Recounter::new(threads_max, Box::new(walk));
         let volumes = Self {
