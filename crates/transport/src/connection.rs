@@ -12,6 +12,7 @@ use crate::message::{Endpoints, Malformed};
 use crate::outbox::Outbox;
 use crate::protocol::Protocol;
 use crate::queue::{Queue, Queued};
+use crate::registry::ConnectionEnds;
 use crate::resources::Resources;
 use crate::stall::Stall;
 use crate::tls::handshake::Handshake;
@@ -398,6 +399,12 @@ impl<P: Protocol> Connection<P> {
             // A courtesy: closing does not depend on it.
             _ = last.send(self.socket.as_fd(), false, self.resources.deadline);
         }
+    }
+
+    /// Both ends; `None` after the connection has ended.
+    pub(crate) fn ends(&self) -> Option<ConnectionEnds> {
+        let local = self.socket.local_addr().ok().filter(|local| local.port() != 0)?;
+        Some(ConnectionEnds { local, peer: self.endpoints.peer })
     }
 
     /// Whether more calls may be taken: few enough are in progress, and the client reads its replies. When many clients

@@ -60,7 +60,7 @@ pub use outbox::{Outbox, Start};
 pub use parking::{Parked, Parking};
 pub use pipe::{Pipe, limit_pipes};
 pub use protocol::{Plan, Progress, Protocol};
-pub use registry::{Client, VolumeConnections};
+pub use registry::{Client, ConnectionEnds, VolumeConnections};
 pub use reply_deadline::{ReplyDeadline, ReplyLease};
 pub use server::{Server, Stats, View};
 pub use settings::{Descriptors, Settings};

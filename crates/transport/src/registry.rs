@@ -4,7 +4,7 @@ use crate::clock;
 use crate::connection::Connection;
 use crate::protocol::Protocol;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use vfs::sync::Mutex;
@@ -38,6 +38,13 @@ pub struct Client {
     pub endpoints: BTreeMap<IpAddr, usize>,
     /// The volumes that it has used, each with a number of connections.
     pub volumes: BTreeMap<VolumeId, usize>,
+}
+
+/// The two ends of a TCP connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ConnectionEnds {
+    pub local: SocketAddr,
+    pub peer: SocketAddr,
 }
 
 /// The number of connections that use a volume, by the server's address.
@@ -85,6 +92,13 @@ impl<P: Protocol> Registry<P> {
             }
         }
         clients.into_values().collect()
+    }
+
+    /// The ends of current connections, at most this many, the newest first.
+    pub(crate) fn ends(&self, most: usize) -> Vec<ConnectionEnds> {
+        let connected = self.connected();
+        let newest = connected.iter().rev().filter_map(|(connection, _)| connection.ends());
+        newest.take(most).collect()
     }
 
     /// The connections with a reply for a volume within this time.

@@ -10,7 +10,7 @@ use crate::mailbox::{Mailbox, Message};
 use crate::parking::Parking;
 use crate::pool::Pool;
 use crate::protocol::Protocol;
-use crate::registry::{Client, Registry, VolumeConnections};
+use crate::registry::{Client, ConnectionEnds, Registry, VolumeConnections};
 use crate::resources::Resources;
 use crate::settings::Settings;
 use crate::shared::Shared;
@@ -140,6 +140,11 @@ impl<P: Protocol> View<P> {
 
     pub fn clients(&self) -> Vec<Client> {
         self.shared.registry.clients()
+    }
+
+    /// The ends of current connections, at most this many, the newest first.
+    pub fn connection_ends(&self, most: usize) -> Vec<ConnectionEnds> {
+        self.shared.registry.ends(most)
     }
 
     /// The connections with a reply for a volume within this time.

@@ -33,7 +33,7 @@ use transport::{
     Body, CallStats, Connection, Context, DeferredReply, Frame, Listeners, Malformed, Outbox, Parked,
     Parking, PartData, Plan, Progress, Protocol, Role,
 };
-pub use transport::{Client, Settings, VolumeConnections};
+pub use transport::{Client, ConnectionEnds, Settings, VolumeConnections};
 use vfs::bounds::Network;
 use vfs::volume::traffic::ReadSource;
 use vfs::{Blocking, FsError, Namespace, Origin, Protection, Wait};
@@ -719,6 +719,11 @@ impl View {
 
     pub fn clients(&self) -> Vec<Client> {
         self.view.clients()
+    }
+
+    /// The ends of current connections, at most this many, the newest first.
+    pub fn connection_ends(&self, most: usize) -> Vec<ConnectionEnds> {
+        self.view.connection_ends(most)
     }
 
     /// The clients of NFSv4, connected or not.

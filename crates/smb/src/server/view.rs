@@ -4,7 +4,7 @@ use super::Smb;
 use crate::state::service::Service;
 use std::sync::Arc;
 use std::time::Duration;
-use transport::{Client, Stats, VolumeConnections};
+use transport::{Client, ConnectionEnds, Stats, VolumeConnections};
 
 /// A handle on a running server, for its statistics.
 #[derive(Clone)]
@@ -45,6 +45,11 @@ impl View {
 
     pub fn clients(&self) -> Vec<Client> {
         self.transport.clients()
+    }
+
+    /// The ends of current connections, at most this many, the newest first.
+    pub fn connection_ends(&self, most: usize) -> Vec<ConnectionEnds> {
+        self.transport.connection_ends(most)
     }
 
     /// The connections that have answered a call to a volume within this time.
