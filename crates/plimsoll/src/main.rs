@@ -18,6 +18,8 @@ mod endpoints;
 mod exit;
 mod export;
 mod form;
+#[cfg(test)]
+mod gateway;
 mod help;
 mod host;
 mod host_ids;
