@@ -1,8 +1,7 @@
 //! The way of clients to an endpoint: its address, and the wake-up of those that were connected elsewhere.
 
-use super::address::{AddressMover, EndpointAddress, External, Interface};
+use super::network::{AddressMover, EndpointAddress, External, Interface, wake_clients};
 use super::replica::EndpointState;
-use super::wake_clients::wake_clients;
 use crate::host::Arrival;
 use crate::plane::Connections;
 use stable::{Replica, ReplicaChange, ReplicaPairs};

@@ -2,6 +2,7 @@
 
 use super::clock::since_1970_ms;
 use super::membership::{self, Member};
+use super::network::EndpointAddress;
 use crate::config::Config;
 use crate::manage::Table;
 use crate::number::whole;
@@ -11,7 +12,6 @@ use clap::{Args, Subcommand};
 use cluster::{Cluster, EndpointRecord, GatewayState, Invitation, Name, View};
 use serde_json::{Value, json};
 use std::io::Read;
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
@@ -68,8 +68,8 @@ enum EndpointCommand {
     Create {
         name: Name,
         /// Address with the length of the network's prefix, such as 10.1.0.50/24
-        #[arg(long, value_name = "ADDRESS/BITS", value_parser = network_address)]
-        address: NetworkAddress,
+        #[arg(long, value_name = "ADDRESS/BITS")]
+        address: EndpointAddress,
         /// Gateway that serves it as long as it can [default: any]
         #[arg(long, value_name = "GATEWAY")]
         gateway: Option<Name>,
@@ -82,26 +82,6 @@ enum EndpointCommand {
     },
     /// Remove an endpoint that no gateway serves, with its pools, rules and users. Data of its volumes stays on the CephFS.
     Delete { name: Name },
-}
-
-#[derive(Clone, Copy, Debug)]
-struct NetworkAddress {
-    address: IpAddr,
-    prefix: u8,
-}
-
-fn network_address(text: &str) -> Result<NetworkAddress, String> {
-    let parsed = text.split_once('/').and_then(|(address, prefix)| {
-        let address: IpAddr = address.parse().ok()?;
-        let bits = if address.is_ipv4() { 32 } else { 128 };
-        Some(NetworkAddress {
-            address,
-            prefix: prefix.parse().ok().filter(|prefix| (1..=bits).contains(prefix))?,
-        })
-    });
-    parsed.ok_or_else(|| {
-        "allowed: an address and the length of its prefix, as in 10.1.0.50/24 or fd00::50/64".to_owned()
-    })
 }
 
 pub(crate) fn run(args: ClusterArgs) -> anyhow::Result<()> {
@@ -127,7 +107,7 @@ fn run_as_member(command: Command, member: &Member) -> anyhow::Result<()> {
         Command::Resume { gateway } => cluster.set_drained(&gateway, false)?,
         Command::Remove { gateway } => cluster.remove_gateway(&gateway)?,
         Command::Endpoint(EndpointCommand::Create { name, address, gateway }) => {
-            let NetworkAddress { address, prefix } = address;
+            let EndpointAddress { ip: address, prefix } = address;
             cluster.create_endpoint(
                 &name,
                 &EndpointRecord { address, prefix, gateway, created_ms: since_1970_ms() },

@@ -1,9 +1,9 @@
 //! The process of an endpoint: a whole service whose state is in the store of the cluster.
 
-use super::address::EndpointAddress;
 use super::arrival::AddressArrival;
 use super::lease_keeper::LeaseKeeper;
 use super::membership;
+use super::network::EndpointAddress;
 use super::replica::EndpointState;
 use super::settings;
 use crate::config::Config;
