@@ -101,7 +101,7 @@ struct Served {
 
 struct Gateway {
     name: Name,
-    /// Its clock runs at this many thousandths of real time.
+    /// Thousandths of real time at which its clock runs.
     rate: u64,
     /// Rises with each crash.
     run: u32,

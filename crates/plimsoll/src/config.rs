@@ -3,7 +3,7 @@
 
 use crate::ceph_config::CephConfig;
 use crate::client_networks::Ipv6Prefix;
-use crate::gateway::ClusterConfig;
+use crate::cluster_config::ClusterConfig;
 use crate::lease::{LEASE_S, LEASES_S, LeaseArgs};
 use crate::manage::{URL_ALLOWED, is_url};
 use crate::nfs_frontend::{CONNECTIONS_PER_CLIENT, IDLE_TIMEOUT, Listen, THREADS};
@@ -324,6 +324,7 @@ impl NfsConfig {
             register_rpcbind,
             rquota_port: rquota_port.filter(|&port| port != 0),
             deadline: ReplyDeadline::default(),
+            keeps_connections: false,
             threads,
             connections_per_client,
             idle_timeout,

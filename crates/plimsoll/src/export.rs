@@ -2,11 +2,11 @@
 
 use crate::descriptors::{Part, share_descriptors};
 use crate::exit::usage;
-use crate::host::nodename;
 use crate::host_snapshots::{HostVolume, SnapshotArgs};
 use crate::manage::share_modes::ShareModes;
 use crate::manage::words;
 use crate::nfs_frontend::{IDLE_TICKS, Listen, NfsFrontend, PATIENCE, TICK, run_until_told};
+use crate::nodename::nodename;
 use crate::periodic::Task;
 use crate::signals::ignore_reloads;
 use crate::smb_frontend::{Serving, SmbFrontend, SmbListen, Switch};
@@ -319,6 +319,7 @@ fn export_name(dir: &Path, given: Option<&str>) -> anyhow::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::periodic::Tasks;
     use clap::Parser;
     use identity::NtHash;
     use std::fs;
@@ -357,13 +358,14 @@ mod tests {
         client.read(&file, 0, 1).unwrap();
         assert_eq!(smb.view().usage().opens, 1);
         served.namespace.store(Arc::new(Namespace::default()));
-        served.tasks().for_each(Task::start);
+        let tasks = Tasks::start(served.tasks());
         let begun = Instant::now();
         while smb.view().usage().opens > 0 {
             assert!(begun.elapsed() < Duration::from_secs(20), "a file of a volume that is gone stays open");
             std::thread::sleep(Duration::from_millis(10));
         }
         drop(client);
+        tasks.stop(Duration::from_secs(20));
         served.stop();
     }
 }

@@ -4,6 +4,7 @@ use crate::config::SmbConfig;
 use crate::descriptors::Part;
 use crate::endpoints::EndpointListeners;
 use crate::nfs_frontend::{Listen, NfsFrontend, PATIENCE, TICK};
+use crate::nodename::nodename;
 use crate::periodic::Task;
 use crate::plane::{Connections, MountedVolumes, Served};
 use crate::smb_frontend::{Serving, SmbFrontend};
@@ -95,7 +96,7 @@ impl Host {
     ) -> anyhow::Result<Self> {
         state::make_dir(data)?;
         let deadline = moving.as_ref().map_or(listen.deadline, |moving| moving.deadline);
-        let listen = &Listen { deadline, ..listen.clone() };
+        let listen = &Listen { deadline, keeps_connections: moving.is_some(), ..listen.clone() };
         let storage = VolumeStorage::open(data, storage)?;
         let namespace: SharedNamespace = Arc::new(Arc::new(Namespace::default()).into());
         let mounted = Arc::new(MountedVolumes::default());
@@ -182,9 +183,9 @@ impl Host {
     pub(crate) fn stop(self) {
         self.control.stop_jobs();
         let now = Instant::now();
-        self.arrival.iter().for_each(|arrival| arrival.close());
         self.smb.into_iter().for_each(|smb| smb.stop(now + PATIENCE / 2));
         self.frontend.stop(now + PATIENCE);
+        self.arrival.iter().for_each(|arrival| arrival.close());
         // Last: no call changes a volume any more.
         self.storage.close();
     }
@@ -236,11 +237,6 @@ impl Host {
     }
 }
 
-/// The name of this machine.
-pub(crate) fn nodename() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
-}
-
 /// The time of day in milliseconds since 1970.
 fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -251,6 +247,7 @@ fn now_ms() -> u64 {
 mod tests {
     use super::*;
     use crate::config::Config;
+    use crate::periodic::Tasks;
     use clap::Parser;
     use control::{Actor, ChangeContext, ExportRule, NewPool, NewVolume};
     use std::sync::mpsc::{Sender, channel};
@@ -307,13 +304,14 @@ mod tests {
         let (open, until) = (granted.open.unwrap(), vfs::qos::Nanos(now.0 + 50_000_000));
         let disconnect = Request::Disconnect { open, durable: Durable { until, is_persistent: true } };
         assert!(matches!(claims.apply(now, &root, &disconnect), (Verdict::Granted(_), _)));
-        host.tasks().for_each(Task::start);
+        let tasks = Tasks::start(host.tasks());
         let effect = effects.recv_timeout(Duration::from_secs(20)).unwrap();
         assert!(
             matches!(effect, Effect::Revoked { what: RevokedClaim::Open(gone), .. } if gone == open),
             "{effect:?}"
         );
         assert!(claims.is_empty());
+        tasks.stop(Duration::from_secs(20));
         host.stop();
     }
 }

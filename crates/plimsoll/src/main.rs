@@ -1,6 +1,6 @@
 //! The one binary.
 //!
-//! Layers, top down: `setup`, `page`, `size`, `bench`, `manage`, `certificates`.
+//! Layers, top down: `setup`, `page`, `size`, `bench`, `gateway`, `manage`, `certificates`.
 
 #![allow(clippy::print_stdout, reason = "printing is what a command line does")]
 
@@ -12,6 +12,7 @@ mod bench;
 mod ceph_config;
 mod certificates;
 mod client_networks;
+mod cluster_config;
 mod config;
 mod demo;
 mod descriptors;
@@ -31,6 +32,7 @@ mod man;
 mod manage;
 mod mounting;
 mod nfs_frontend;
+mod nodename;
 mod notify;
 mod number;
 mod output;

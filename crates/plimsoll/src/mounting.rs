@@ -1,5 +1,6 @@
 //! Mount commands for each version of NFS and for SMB, and whether clients can reach the locks of version 3.
 
+use crate::nodename::nodename;
 use crate::shell::quoted;
 use api::{MountTarget, NfsService};
 use control::Protocols;
@@ -169,13 +170,9 @@ pub(crate) fn in_brackets(name: &str) -> String {
 /// The name of this machine for clients of an address: the address, or for all addresses the primary one.
 pub(crate) fn name_at(address: IpAddr) -> String {
     match address {
-        ip if ip.is_unspecified() => primary_address().map_or_else(host_name, |ip| ip.to_string()),
+        ip if ip.is_unspecified() => primary_address().map_or_else(nodename, |ip| ip.to_string()),
         ip => ip.to_string(),
     }
-}
-
-pub(crate) fn host_name() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 /// The address from which this machine reaches others. Connecting a datagram socket sends nothing (192.0.2.0/24 is for

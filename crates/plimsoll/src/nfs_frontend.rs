@@ -7,7 +7,7 @@ use crate::lease::LeaseArgs;
 use crate::mounting::Mounting;
 use crate::notify::Supervisor;
 use crate::number::whole;
-use crate::periodic::Task;
+use crate::periodic::{Task, Tasks};
 use crate::ports::{NFS_PROGRAMS, Ports};
 use crate::signals::until_told;
 use crate::state::Stable;
@@ -65,6 +65,9 @@ pub(crate) struct Listen {
     /// The time until which clients are answered.
     #[arg(skip)]
     pub(crate) deadline: ReplyDeadline,
+    /// Whether connections outlive the servers.
+    #[arg(skip)]
+    pub(crate) keeps_connections: bool,
     /// Threads that receive and answer calls [default: one for each core]
     #[arg(long, value_name = "N", hide_short_help = true, value_parser = whole::<usize>(THREADS))]
     pub(crate) threads: Option<usize>,
@@ -111,6 +114,8 @@ pub(crate) struct NfsFrontend {
 
 /// Patience for calls in flight and for sessions to end. With the API's requests, the end takes less than 10 seconds.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(7);
+/// Patience for periodic tasks at the end. Some wait for name servers.
+const TASK_PATIENCE: Duration = Duration::from_secs(1);
 /// The interval at which rpcbind is asked for the registrations: a restart loses them.
 const REGISTER: Duration = Duration::from_secs(10);
 /// The interval of checks of files and descriptors.
@@ -139,6 +144,7 @@ impl NfsFrontend {
             client_connections_max: listen.connections_per_client.get(),
             idle_s: listen.idle_timeout.get(),
             deadline: listen.deadline,
+            keeps_connections: listen.keeps_connections,
             networks: listen.ipv6_prefix.networks(),
             ..part.settings(listen.threads())
         };
@@ -247,12 +253,14 @@ impl NfsFrontend {
 /// with the message that the service is ready.
 pub(crate) fn run_until_told(announce: impl FnOnce(), tasks: impl IntoIterator<Item = Task>, status: &str) {
     let supervisor = Supervisor::from_env();
+    let mut running = None;
     until_told(|| {
         announce();
-        tasks.into_iter().for_each(Task::start);
+        running = Some(Tasks::start(tasks));
         supervisor.ready(status);
     });
     supervisor.stopping();
+    running.into_iter().for_each(|tasks| tasks.stop(TASK_PATIENCE));
 }
 
 fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {

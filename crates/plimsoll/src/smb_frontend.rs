@@ -1,9 +1,9 @@
 //! SMB at its port.
 
 use crate::descriptors::Part;
-use crate::host::nodename;
 use crate::mounting::{self, host, smb_target};
 use crate::nfs_frontend::{Listen, TICK};
+use crate::nodename::nodename;
 use crate::periodic::Task;
 use crate::{smb_users, state, volumes};
 use anyhow::{Context, bail};
@@ -134,6 +134,7 @@ impl SmbFrontend {
             client_connections_max: listen.connections_per_client.get(),
             idle_s: smb::limits::IDLE_S,
             deadline: listen.deadline,
+            keeps_connections: listen.keeps_connections,
             networks: listen.ipv6_prefix.networks(),
             ..part.settings(listen.threads())
         };

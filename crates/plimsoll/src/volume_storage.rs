@@ -4,6 +4,7 @@ use crate::ceph_config::CephConfig;
 use crate::config::{SnapshotMode, StorageKind};
 use crate::descriptors::share_descriptors;
 use crate::nfs_frontend::IDLE_TICKS;
+use crate::nodename::nodename;
 use anyhow::Context;
 use posix::ResourceBudget;
 use std::path::Path;
@@ -45,8 +46,7 @@ impl VolumeStorage {
 
     fn open_ceph(config: &CephConfig) -> anyhow::Result<Self> {
         let CephConfig { conf, user, file_system, directory, gateway } = config.clone();
-        let host = || rustix::system::uname().nodename().to_string_lossy().into_owned();
-        let name = gateway.unwrap_or_else(host);
+        let name = gateway.unwrap_or_else(nodename);
         let options = ceph::Options { conf, user, file_system, directory, is_exclusive: true, name };
         let volumes = ceph::Volumes::open(&options, NodeBudget::new(CEPH_NODES_MAX));
         Ok(Self::Ceph(volumes.context("cannot use CephFS")?))

@@ -49,7 +49,7 @@ mod tail;
 pub mod tls;
 mod upload;
 
-pub use connection::Connection;
+pub use connection::{Connection, ConnectionEnds};
 pub use context::{Context, DeferredReply};
 pub use counters::CallStats;
 pub use data::{ReadData, ReadRange, Splice, read_data};
@@ -60,7 +60,7 @@ pub use outbox::{Outbox, Start};
 pub use parking::{Parked, Parking};
 pub use pipe::{Pipe, limit_pipes};
 pub use protocol::{Plan, Progress, Protocol};
-pub use registry::{Client, ConnectionEnds, VolumeConnections};
+pub use registry::{Client, VolumeConnections};
 pub use reply_deadline::{ReplyDeadline, ReplyLease};
 pub use server::{Server, Stats, View};
 pub use settings::{Descriptors, Settings};

@@ -2,6 +2,7 @@
 
 use crate::buffer::BufferPool;
 use crate::clients::Clients;
+use crate::connection::ConnectionEnds;
 use crate::event_loop::EventLoop;
 use crate::job::Job;
 use crate::limits::{LONG_REPLIES_DEFERRED_BYTES_MAX, LONG_REPLIES_DEFERRED_MAX};
@@ -10,7 +11,7 @@ use crate::mailbox::{Mailbox, Message};
 use crate::parking::Parking;
 use crate::pool::Pool;
 use crate::protocol::Protocol;
-use crate::registry::{Client, ConnectionEnds, Registry, VolumeConnections};
+use crate::registry::{Client, Registry, VolumeConnections};
 use crate::resources::Resources;
 use crate::settings::Settings;
 use crate::shared::Shared;

@@ -26,6 +26,9 @@ pub struct Settings {
     pub networks: Networks,
     /// The time after which no reply leaves.
     pub deadline: ReplyDeadline,
+    /// Whether connections stay open at the end of the server until the process ends: their address goes to another machine
+    /// first, and clients connect again there.
+    pub keeps_connections: bool,
 }
 
 /// The shares of a process's descriptors.
@@ -77,6 +80,7 @@ impl Settings {
             unproven_s: UNPROVEN_S,
             networks: Networks::default(),
             deadline: ReplyDeadline::default(),
+            keeps_connections: false,
         }
     }
 

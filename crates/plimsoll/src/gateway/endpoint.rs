@@ -30,7 +30,7 @@ pub(crate) struct EndpointArgs {
     pub(crate) run: Option<u64>,
 }
 
-/// Serves an endpoint until it is told to stop, or its lease ends.
+/// Serves an endpoint until SIGTERM or the end of its lease.
 pub(crate) fn run(config: &Config, endpoint: &Name, run: u64) -> anyhow::Result<ExitCode> {
     end_with_gateway()?;
     let member = membership::open(config)?;

@@ -1,7 +1,8 @@
 //! The membership of this machine in a cluster: its key, and the connection to the store.
 
-use super::settings::{self, ClusterConfig};
+use super::settings;
 use super::store::RadosStore;
+use crate::cluster_config::ClusterConfig;
 use crate::config::Config;
 use anyhow::{Context, bail};
 use cluster::{Cluster, ClusterKey, KEY_BYTES, Name};

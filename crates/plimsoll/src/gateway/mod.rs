@@ -11,10 +11,9 @@ mod lease_keeper;
 mod membership;
 mod network;
 mod replica;
-pub(crate) mod settings;
+mod settings;
 mod store;
 pub(crate) mod supervisor;
 
 pub(crate) use commands::{ClusterArgs, run as run_command};
 pub(crate) use endpoint::EndpointArgs;
-pub(crate) use settings::ClusterConfig;

@@ -1,43 +1,11 @@
-//! `[cluster]`, and the parts of a configuration that an endpoint changes.
+//! The configuration of a gateway, and the parts of it that an endpoint changes.
 
+use crate::cluster_config::ClusterConfig;
 use crate::config::{Config, StorageKind};
 use anyhow::{Context, bail};
 use cluster::Name;
-use serde::Deserialize;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
-
-/// `[cluster]`
-#[derive(Clone, Debug, Deserialize)]
-#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct ClusterConfig {
-    /// Replicated RADOS pool for the state of the cluster.
-    pub(crate) pool: String,
-    /// Name of this gateway; without the key, the first label of the name of the host.
-    pub(crate) gateway: Option<String>,
-    /// Network interface that gets the addresses of endpoints; without the key, another program moves them.
-    pub(crate) interface: Option<String>,
-}
-
-impl Default for ClusterConfig {
-    fn default() -> Self {
-        Self { pool: "plimsoll".into(), gateway: None, interface: None }
-    }
-}
-
-impl ClusterConfig {
-    /// The name of this gateway.
-    pub(crate) fn gateway(&self) -> anyhow::Result<Name> {
-        let named = self.gateway.clone();
-        let host = || {
-            let host = rustix::system::uname().nodename().to_string_lossy().to_ascii_lowercase();
-            host.split('.').next().unwrap_or_default().to_owned()
-        };
-        let name = named.unwrap_or_else(host);
-        name.parse().map_err(|error: String| anyhow::anyhow!("cluster.gateway: {error}"))
-    }
-}
 
 /// The settings of a cluster; an error if the configuration has none.
 pub(crate) fn cluster(config: &Config) -> anyhow::Result<&ClusterConfig> {

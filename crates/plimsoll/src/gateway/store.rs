@@ -1,7 +1,7 @@
 //! The store of a cluster: objects in a RADOS pool.
 
-use super::settings::ClusterConfig;
 use crate::ceph_config::CephConfig;
+use crate::cluster_config::ClusterConfig;
 use ceph::{ObjectChange, Presence, Rados, RadosOptions};
 use cluster::{Change, SharedStore};
 use std::collections::BTreeMap;

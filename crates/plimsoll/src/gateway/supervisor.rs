@@ -4,6 +4,7 @@ use super::clock::since_boot;
 use super::membership::{self, Member};
 use super::store::RadosStore;
 use crate::config::Config;
+use crate::nodename::nodename;
 use crate::notify::Supervisor as Systemd;
 use crate::signals::Requests;
 use crate::state;
@@ -44,7 +45,7 @@ struct Gateway {
     last_beat: Option<Instant>,
 }
 
-/// Runs a gateway until it is told to stop.
+/// Runs a gateway until SIGINT or SIGTERM.
 pub(crate) fn run(config: &Config) -> anyhow::Result<ExitCode> {
     state::make_dir(&config.data)?;
     let requests = Requests::new().context("cannot wait for signals")?;
@@ -114,7 +115,7 @@ impl Gateway {
             instance: self.instance,
             beat: 0,
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            host: nodename(),
             failed: self.failed.keys().cloned().collect(),
             has_stopped,
         };

@@ -9,7 +9,8 @@ mod systemd;
 use crate::certificates;
 use crate::exit::usage;
 use crate::manage::{PasswordArgs, ServiceArgs, ids};
-use crate::mounting::{host_name, name_at, primary_address};
+use crate::mounting::{name_at, primary_address};
+use crate::nodename::nodename;
 use crate::state;
 use crate::terminal::{self, print};
 pub(crate) use args::SetupArgs;
@@ -79,7 +80,7 @@ fn certificate(answers: &Answers, config: &Path) -> anyhow::Result<Option<certif
         Tls::None => Ok(None),
         Tls::Init => {
             let dir = config.parent().unwrap_or(Path::new(".")).join("tls");
-            let names = [host_name(), name_at(answers.address), "localhost".to_owned()];
+            let names = [nodename(), name_at(answers.address), "localhost".to_owned()];
             certificates::create(&dir, &names).map(Some)
         }
         Tls::Files { certificate, key } => {

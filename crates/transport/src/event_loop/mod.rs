@@ -128,7 +128,9 @@ impl<P: Protocol> EventLoop<P> {
         }
         // Closing alone could reset the connection, and lose replies in flight, if it has unread calls.
         for entry in self.connections.values() {
-            let _ = entry.connection.socket.shutdown(Shutdown::Write);
+            if !(self.shared.settings.keeps_connections && keep_open(&entry.connection.socket)) {
+                let _ = entry.connection.socket.shutdown(Shutdown::Write);
+            }
         }
         Ok(())
     }
@@ -448,4 +450,9 @@ impl<P: Protocol> EventLoop<P> {
         let _ = epoll::delete(&self.mailbox.epoll, &entry.connection.socket);
         self.shared.resources.connections.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+/// Keeps a connection open until the process ends. Whether it succeeds.
+fn keep_open(socket: &TcpStream) -> bool {
+    socket.try_clone().map(std::mem::forget).is_ok()
 }

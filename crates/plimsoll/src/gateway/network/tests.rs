@@ -3,7 +3,7 @@
 //! The test's own namespace is the client. A holder is a process in another one: this program again, as the test
 //! `holder`.
 
-#[path = "../../../vfs/tests/support/skip.rs"]
+#[path = "../../../../vfs/tests/support/skip.rs"]
 mod skip;
 
 use super::address::{AddressMover, Interface};
