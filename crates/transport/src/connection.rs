@@ -8,11 +8,10 @@ use crate::limits::{
     CALLS_IN_PROGRESS_MAX, CONNECTION_VOLUMES_MAX, TURN_BYTES_MAX, UNREAD_REPLY_BYTES_MAX,
     UNREAD_TOTAL_BYTES_FULL, UNREAD_TOTAL_BYTES_MAX,
 };
-use crate::message::{Endpoints, Malformed};
+use crate::message::{ConnectionEnds, Endpoints, Malformed};
 use crate::outbox::Outbox;
 use crate::protocol::Protocol;
 use crate::queue::{Queue, Queued};
-use crate::registry::ConnectionEnds;
 use crate::resources::Resources;
 use crate::stall::Stall;
 use crate::tls::handshake::Handshake;

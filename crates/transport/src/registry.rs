@@ -2,9 +2,10 @@
 
 use crate::clock;
 use crate::connection::Connection;
+use crate::message::ConnectionEnds;
 use crate::protocol::Protocol;
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use vfs::sync::Mutex;
@@ -38,13 +39,6 @@ pub struct Client {
     pub endpoints: BTreeMap<IpAddr, usize>,
     /// The volumes that it has used, each with a number of connections.
     pub volumes: BTreeMap<VolumeId, usize>,
-}
-
-/// The two ends of a TCP connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ConnectionEnds {
-    pub local: SocketAddr,
-    pub peer: SocketAddr,
 }
 
 /// The number of connections that use a volume, by the server's address.

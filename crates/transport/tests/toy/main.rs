@@ -6,6 +6,7 @@
 mod cipher;
 mod crowds;
 mod deadline;
+mod ends;
 mod long_replies;
 mod patience;
 mod unfinished;
@@ -21,8 +22,8 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use transport::limits::UNREAD_REPLY_BYTES_MAX;
 use transport::{
-    Body, Connection, ConnectionEnds, Context, DeferredReply, Dispatch, Endpoints, Frame, Malformed, Outbox,
-    PartData, Plan, Progress, Protocol, Role, Server, Settings, Transform,
+    Body, Connection, Context, DeferredReply, Dispatch, Endpoints, Frame, Malformed, Outbox, PartData, Plan,
+    Progress, Protocol, Role, Server, Settings, Transform,
 };
 use vfs::qos::{Admission, Demand, Gate, Limits, Pacer};
 use vfs::sync::Mutex;
@@ -493,31 +494,6 @@ fn messages_are_planned_and_run_once_with_every_dispatch() {
     let echo = &running.echo;
     assert_eq!((count(&echo.plans), count(&echo.runs)), (kinds.len(), kinds.len()));
     assert_eq!((count(&echo.resumes), count(&echo.synced)), (2, 2));
-}
-
-#[test]
-fn ends_of_connections_are_listed_newest_first_while_they_exist() {
-    let running = Running::new(Echo::default());
-    let view = running.server.view();
-    let mut clients = [(); 3].map(|()| running.connect());
-    for client in &mut clients {
-        assert_eq!(client.ask(b"e\x01"), b"e\x01");
-    }
-    let ends = |client: &Client| {
-        let (local, peer) = (client.stream.peer_addr().unwrap(), client.stream.local_addr().unwrap());
-        ConnectionEnds { local, peer }
-    };
-    let [first, second, third] = clients.each_ref().map(ends);
-    assert_eq!(view.connection_ends(2).len(), 2);
-    let mut listed = view.connection_ends(10);
-    listed.sort();
-    let mut expected = [first, second, third];
-    expected.sort();
-    assert_eq!(listed, expected);
-    let [_, gone, _] = clients;
-    drop(gone);
-    wait_until("the end", || view.connection_ends(10).len() < 3);
-    assert!(!view.connection_ends(10).contains(&second));
 }
 
 #[test]
