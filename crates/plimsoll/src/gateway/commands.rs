@@ -3,11 +3,13 @@
 use super::clock::since_1970_ms;
 use super::membership::{self, Member};
 use super::network::EndpointAddress;
+use super::settings;
 use crate::config::Config;
 use crate::manage::Table;
 use crate::number::whole;
 use crate::state;
-use anyhow::{Context, anyhow};
+use crate::volume_storage::VolumeStorage;
+use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand};
 use cluster::{Cluster, EndpointRecord, GatewayState, Invitation, Name, View};
 use serde_json::{Value, json};
@@ -80,7 +82,11 @@ enum EndpointCommand {
         /// Gateway, or "any"
         gateway: String,
     },
-    /// Remove an endpoint that no gateway serves, with its pools, rules and users. Data of its volumes stays on the CephFS.
+    /// Stop an endpoint: no gateway serves it until it is started.
+    Stop { name: Name },
+    /// Start a stopped endpoint.
+    Start { name: Name },
+    /// Delete a stopped endpoint without volumes, with its pools, policies and users.
     Delete { name: Name },
 }
 
@@ -90,11 +96,11 @@ pub(crate) fn run(args: ClusterArgs) -> anyhow::Result<()> {
     match args.command {
         Command::Init { lease } => init(&config, Duration::from_secs(lease)),
         Command::Join => join(&config),
-        command => run_as_member(command, &membership::open(&config)?),
+        command => run_as_member(command, &config, &membership::open(&config)?),
     }
 }
 
-fn run_as_member(command: Command, member: &Member) -> anyhow::Result<()> {
+fn run_as_member(command: Command, config: &Config, member: &Member) -> anyhow::Result<()> {
     let cluster = &member.cluster;
     match command {
         Command::Init { .. } | Command::Join => {}
@@ -119,9 +125,30 @@ fn run_as_member(command: Command, member: &Member) -> anyhow::Result<()> {
                 .transpose()?;
             cluster.prefer(&name, gateway.as_ref())?;
         }
-        Command::Endpoint(EndpointCommand::Delete { name }) => cluster.remove_endpoint(&name)?,
+        Command::Endpoint(EndpointCommand::Stop { name }) => cluster.set_stopped(&name, true)?,
+        Command::Endpoint(EndpointCommand::Start { name }) => cluster.set_stopped(&name, false)?,
+        Command::Endpoint(EndpointCommand::Delete { name }) => delete(config, member, &name)?,
     }
     Ok(())
+}
+
+/// Deletes an endpoint that has no volumes, so that no data is lost.
+fn delete(config: &Config, member: &Member, name: &Name) -> anyhow::Result<()> {
+    let view = member.cluster.view()?;
+    if let Some(found) = view.endpoints.get(name) {
+        if !found.is_stopped {
+            bail!("the endpoint {name} is not stopped: plimsoll cluster endpoint stop {name}");
+        }
+        let config = settings::of_endpoint(config, name, found.record.address);
+        let storage = VolumeStorage::open(&config.data, &config.storage())?;
+        let volumes =
+            storage.provisioner().list().map_err(|error| anyhow!("cannot list the volumes: {error}"))?;
+        if !volumes.is_empty() {
+            let count = volumes.len();
+            bail!("the endpoint {name} has {count} volumes: start it, delete them, and stop it again");
+        }
+    }
+    Ok(member.cluster.remove_endpoint(name)?)
 }
 
 fn init(config: &Config, lease: Duration) -> anyhow::Result<()> {
@@ -225,8 +252,10 @@ fn gateway_state(before: &View, name: &Name, gateway: &GatewayState) -> &'static
 
 fn endpoint_state(before: &View, view: &View, name: &Name) -> &'static str {
     let lease = |view: &View| view.endpoints.get(name).and_then(|endpoint| endpoint.lease.clone());
+    let is_stopped = view.endpoints.get(name).is_some_and(|endpoint| endpoint.is_stopped);
     match (lease(view), lease(before)) {
         (None, _) => "incomplete",
+        (Some(lease), _) if lease.holder.is_none() && is_stopped => "stopped",
         (Some(lease), _) if lease.holder.is_none() => "not served",
         (now, earlier) if now == earlier => "silent",
         _ => "served",
