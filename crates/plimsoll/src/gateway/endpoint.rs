@@ -11,6 +11,7 @@ use crate::host::Moving;
 use crate::serve;
 use crate::state;
 use anyhow::{Context, bail};
+use api::EndpointPlacement;
 use cluster::{Holding, LeaseHolder, Name};
 use rustix::process::{Signal, set_parent_process_death_signal};
 use std::fs;
@@ -57,7 +58,7 @@ pub(crate) fn run(config: &Config, endpoint: &Name, run: u64) -> anyhow::Result<
     make_empty(&config.data)?;
     stable::restore(&config.data, &pairs).context("cannot restore the state of the endpoint")?;
     let moving = Moving {
-        name: endpoint.to_string(),
+        placement: EndpointPlacement { endpoint: endpoint.to_string(), gateway: member.own.to_string() },
         scope: view.id.clone(),
         state,
         stored: pairs,
