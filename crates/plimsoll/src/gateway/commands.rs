@@ -54,11 +54,20 @@ enum Command {
         json: bool,
     },
     /// Move all endpoints away from a gateway, and give it no new ones.
-    Drain { gateway: Name },
+    Drain {
+        /// Name of the gateway
+        gateway: Name,
+    },
     /// End the drain of a gateway.
-    Resume { gateway: Name },
+    Resume {
+        /// Name of the gateway
+        gateway: Name,
+    },
     /// Remove a gateway that serves nothing from the cluster.
-    Remove { gateway: Name },
+    Remove {
+        /// Name of the gateway
+        gateway: Name,
+    },
     /// Manage endpoints.
     #[command(subcommand)]
     Endpoint(EndpointCommand),
@@ -68,6 +77,7 @@ enum Command {
 enum EndpointCommand {
     /// Add an endpoint: a service with an address, pools, volumes and users of its own.
     Create {
+        /// Name of the endpoint
         name: Name,
         /// Address with the length of the network's prefix, such as 10.1.0.50/24
         #[arg(long, value_name = "ADDRESS/BITS")]
@@ -78,16 +88,26 @@ enum EndpointCommand {
     },
     /// Move an endpoint to a gateway, which serves it from now on as long as it can.
     Move {
+        /// Name of the endpoint
         name: Name,
         /// Gateway, or "any"
         gateway: String,
     },
     /// Stop an endpoint: no gateway serves it until it is started.
-    Stop { name: Name },
+    Stop {
+        /// Name of the endpoint
+        name: Name,
+    },
     /// Start a stopped endpoint.
-    Start { name: Name },
+    Start {
+        /// Name of the endpoint
+        name: Name,
+    },
     /// Delete a stopped endpoint without volumes, with its pools, policies and users.
-    Delete { name: Name },
+    Delete {
+        /// Name of the endpoint
+        name: Name,
+    },
 }
 
 pub(crate) fn run(args: ClusterArgs) -> anyhow::Result<()> {
@@ -153,16 +173,16 @@ fn delete(config: &Config, member: &Member, name: &Name) -> anyhow::Result<()> {
 
 fn init(config: &Config, lease: Duration) -> anyhow::Result<()> {
     state::make_dir(&config.data)?;
-    let (own, store, settings) = membership::connect_new(config)?;
+    let (own, store) = membership::connect_new(config)?;
     let cluster = Cluster::init(store, &own, lease, &state::must_random)?;
     membership::keep_key(&config.data, cluster.key())?;
-    println!("The pool {} has a cluster, and this machine is its gateway {own}.", settings.pool);
+    println!("This machine is the first gateway of a new cluster, {own}.");
     Ok(())
 }
 
 fn join(config: &Config) -> anyhow::Result<()> {
     state::make_dir(&config.data)?;
-    let (own, store, _) = membership::connect_new(config)?;
+    let (own, store) = membership::connect_new(config)?;
     let mut text = String::new();
     std::io::stdin().take(4096).read_to_string(&mut text).context("cannot read the invitation")?;
     let cluster = Cluster::join(store, &Invitation::parse(&text)?, &own, since_1970_ms())?;

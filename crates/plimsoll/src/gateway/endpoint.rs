@@ -8,6 +8,7 @@ use super::replica::EndpointState;
 use super::settings;
 use crate::config::Config;
 use crate::host::Moving;
+use crate::number::whole;
 use crate::serve;
 use crate::state;
 use anyhow::{Context, bail};
@@ -27,7 +28,7 @@ pub(crate) struct EndpointArgs {
     #[arg(long, hide = true, requires = "run")]
     pub(crate) endpoint: Option<Name>,
     /// The run of the gateway that has its lease.
-    #[arg(long, hide = true, requires = "endpoint")]
+    #[arg(long, hide = true, requires = "endpoint", value_parser = whole::<u64>(0..=u64::MAX))]
     pub(crate) run: Option<u64>,
 }
 
@@ -43,7 +44,7 @@ pub(crate) fn run(config: &Config, endpoint: &Name, run: u64) -> anyhow::Result<
     let holding = holding.context("another gateway has the endpoint")?;
     let state = Arc::new(EndpointState::new(holding.state()));
     let address = EndpointAddress { ip: found.record.address, prefix: found.record.prefix };
-    let interface = config.cluster.as_ref().and_then(|cluster| cluster.interface.clone());
+    let interface = config.cluster.interface.clone();
     let mut arrival = None;
     let keeper = LeaseKeeper::start(holding, view.times, |deadline| {
         let made = AddressArrival::new(interface.as_deref(), address, deadline, Arc::clone(&state))?;
