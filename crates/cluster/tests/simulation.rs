@@ -362,9 +362,9 @@ impl World {
     }
 }
 
-fn traces(seeds: std::ops::Range<u64>) {
+/// Runs the traces of these seeds, and counts takeovers and refused writes.
+fn run(seeds: std::ops::Range<u64>) -> (u64, u64) {
     let (mut takeovers, mut refused) = (0, 0);
-    let count = seeds.end - seeds.start;
     for seed in seeds {
         let mut world = World::new(seed);
         world.run_to(TROUBLE_MS);
@@ -372,18 +372,25 @@ fn traces(seeds: std::ops::Range<u64>) {
         takeovers += u64::from(world.takeovers);
         refused += u64::from(world.refused_writes);
     }
-    println!("{count} traces, {takeovers} takeovers, {refused} writes of earlier holders refused");
-    // A simulation without takeovers or late writers would show nothing.
-    assert!(takeovers > 3 * count && refused > count / 20);
+    (takeovers, refused)
 }
 
 #[test]
 fn one_gateway_answers_for_an_endpoint_at_a_time() {
-    traces(0..300);
-}
-
-#[test]
-#[ignore = "takes minutes: cargo xtask full"]
-fn one_gateway_answers_for_an_endpoint_at_a_time_long() {
-    traces(1_000..101_000);
+    let count = if std::env::var_os("PLIMSOLL_TESTS_LONG").is_some() { 100_000 } else { 300 };
+    let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get() as u64);
+    let (mut takeovers, mut refused) = (0, 0);
+    std::thread::scope(|scope| {
+        let share =
+            |number| scope.spawn(move || run(count * number / threads..count * (number + 1) / threads));
+        let running: Vec<_> = (0..threads).map(share).collect();
+        for thread in running {
+            let found = thread.join().unwrap();
+            takeovers += found.0;
+            refused += found.1;
+        }
+    });
+    println!("{count} traces, {takeovers} takeovers, {refused} writes of earlier holders refused");
+    // A simulation without takeovers or late writers would show nothing.
+    assert!(takeovers > 3 * count && refused > count / 20);
 }
