@@ -8,8 +8,8 @@ use crate::nodename::nodename;
 use crate::notify::Supervisor as Systemd;
 use crate::signals::Requests;
 use crate::state;
-use anyhow::Context;
-use cluster::{GatewayRecord, GatewayState, Holding, LeaseHolder, Name, Observer, Step, View};
+use anyhow::{Context, bail};
+use cluster::{GatewayRecord, GatewayState, Holding, LeaseHolder, Name, Observer, Step, Times, View};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Child, Command, ExitCode};
@@ -82,9 +82,10 @@ impl Gateway {
                 member.own
             )
         })?;
+        let own = Self::wait_for_earlier_run(&member, own.clone(), view.times)?;
         Ok(Self {
             instance: state::instance()?,
-            own: own.clone(),
+            own,
             observer: Observer::default(),
             processes: BTreeMap::new(),
             ended: BTreeSet::new(),
@@ -92,6 +93,28 @@ impl Gateway {
             last_beat: None,
             member,
         })
+    }
+
+    /// Waits until no other process runs as this gateway: one that crashed is silent, and one on a copy of this machine is
+    /// not.
+    fn wait_for_earlier_run(
+        member: &Member,
+        first: GatewayState,
+        times: Times,
+    ) -> anyhow::Result<GatewayState> {
+        let deadline = Instant::now() + times.lease;
+        while !first.record.has_stopped && Instant::now() < deadline {
+            thread::sleep(times.renewal / VIEWS_PER_RENEWAL);
+            let view = member.cluster.view()?;
+            let beat = view.gateways.get(&member.own).map(|own| own.record.beat);
+            if beat != Some(first.record.beat) {
+                let own = &member.own;
+                bail!(
+                    "another process runs as the gateway {own}: give each machine a name of its own in [cluster]"
+                );
+            }
+        }
+        Ok(first)
     }
 
     /// Looks at the cluster and takes the next steps. Returns the time until the next look.
