@@ -1,15 +1,15 @@
 //! Gateways in virtual time, with lost answers, cuts, freezes, crashes and clocks of different speed: no two of them answer
 //! for one endpoint at a time, no holder of an earlier epoch changes anything, and nothing acknowledged is lost.
 
+mod support;
+
 use cluster::{
-    Change, Cluster, EndpointRecord, GatewayState, Holding, LeaseHolder, Name, Observer, SharedStore, State,
-    Step, Times, View,
+    Cluster, EndpointRecord, GatewayState, Holding, LeaseHolder, Name, Observer, State, Step, Times, View,
 };
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
-use std::io;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use support::{Memory, entropy};
 
 const LEASE: Duration = Duration::from_secs(3);
 const POLL_MS: u64 = 250;
@@ -18,31 +18,6 @@ const TROUBLE_MS: u64 = 15_000;
 const RECOVERY_MS: u64 = 9_000;
 const GATEWAYS: usize = 3;
 const ENDPOINTS: usize = 2;
-
-#[derive(Clone, Default)]
-struct Memory(Arc<Mutex<BTreeMap<String, BTreeMap<String, Vec<u8>>>>>);
-
-impl SharedStore for Memory {
-    fn load(&self, object: &str, prefix: &str) -> io::Result<BTreeMap<String, Vec<u8>>> {
-        let objects = self.0.lock().unwrap();
-        let pairs = objects.get(object).into_iter().flatten();
-        Ok(pairs
-            .filter(|(key, _)| key.starts_with(prefix))
-            .map(|(key, value)| (key.clone(), value.clone()))
-            .collect())
-    }
-
-    fn change(&self, object: &str, change: &Change) -> io::Result<bool> {
-        let mut objects = self.0.lock().unwrap();
-        let pairs = objects.entry(object.to_owned()).or_default();
-        if change.conditions.iter().any(|(key, value)| pairs.get(key) != value.as_ref()) {
-            return Ok(false);
-        }
-        change.removals.iter().for_each(|key| drop(pairs.remove(key)));
-        pairs.extend(change.sets.iter().cloned());
-        Ok(true)
-    }
-}
 
 /// Xorshift: the trace depends on the seed alone.
 struct Random(u64);
@@ -387,18 +362,9 @@ impl World {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "any byte will do")]
-fn entropy(bytes: &mut [u8]) {
-    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
-    let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-    for (place, byte) in bytes.iter_mut().enumerate() {
-        *byte = (number >> (8 * (place % 8))) as u8 ^ place as u8;
-    }
-}
-
-fn traces(seeds: std::ops::Range<u64>) {
+/// Runs the traces of these seeds, and counts takeovers and refused writes.
+fn run(seeds: std::ops::Range<u64>) -> (u64, u64) {
     let (mut takeovers, mut refused) = (0, 0);
-    let count = seeds.end - seeds.start;
     for seed in seeds {
         let mut world = World::new(seed);
         world.run_to(TROUBLE_MS);
@@ -406,18 +372,25 @@ fn traces(seeds: std::ops::Range<u64>) {
         takeovers += u64::from(world.takeovers);
         refused += u64::from(world.refused_writes);
     }
-    println!("{count} traces, {takeovers} takeovers, {refused} writes of earlier holders refused");
-    // A simulation without takeovers or late writers would show nothing.
-    assert!(takeovers > 3 * count && refused > count / 20);
+    (takeovers, refused)
 }
 
 #[test]
 fn one_gateway_answers_for_an_endpoint_at_a_time() {
-    traces(0..300);
-}
-
-#[test]
-#[ignore = "takes minutes: cargo xtask full"]
-fn one_gateway_answers_for_an_endpoint_at_a_time_long() {
-    traces(1_000..101_000);
+    let count = if std::env::var_os("PLIMSOLL_TESTS_LONG").is_some() { 100_000 } else { 300 };
+    let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get() as u64);
+    let (mut takeovers, mut refused) = (0, 0);
+    std::thread::scope(|scope| {
+        let share =
+            |number| scope.spawn(move || run(count * number / threads..count * (number + 1) / threads));
+        let running: Vec<_> = (0..threads).map(share).collect();
+        for thread in running {
+            let found = thread.join().unwrap();
+            takeovers += found.0;
+            refused += found.1;
+        }
+    });
+    println!("{count} traces, {takeovers} takeovers, {refused} writes of earlier holders refused");
+    // A simulation without takeovers or late writers would show nothing.
+    assert!(takeovers > 3 * count && refused > count / 20);
 }
