@@ -27,8 +27,8 @@ mod server;
 pub use auth::bootstrap;
 pub use openapi::document as openapi;
 pub use plane::{
-    ConnectedClient, DataPlane, DataPlaneStats, MountTarget, Nfs4State, NfsCalls, NfsService, SmbService,
-    VolumeConnections,
+    ConnectedClient, DataPlane, DataPlaneStats, EndpointPlacement, MountTarget, Nfs4State, NfsCalls,
+    NfsService, SmbService, VolumeConnections,
 };
 pub use server::{Dependencies, Settings, start};
 

@@ -36,6 +36,18 @@ pub trait DataPlane: Send + Sync {
     ) -> Option<MountTarget>;
 
     fn is_ready(&self) -> bool;
+
+    /// The endpoint that this service is, and its gateway; `None` outside a cluster.
+    fn placement(&self) -> Option<EndpointPlacement> {
+        None
+    }
+}
+
+/// An endpoint and the gateway that serves it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndpointPlacement {
+    pub endpoint: String,
+    pub gateway: String,
 }
 
 /// Connections that use a volume, by the address of the service that they have reached.

@@ -15,6 +15,11 @@ pub enum Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
+    /// Whether the store has excluded this client: it must connect again.
+    pub fn is_final(&self) -> bool {
+        matches!(self, Self::Store(error) if error.kind() == io::ErrorKind::ConnectionAborted)
+    }
+
     pub(crate) fn refused(text: impl Into<String>) -> Self {
         Self::Refused(text.into())
     }

@@ -44,9 +44,10 @@ pub struct LeaseHolder {
 }
 
 impl Lease {
-    /// The lease of an endpoint that nobody has served yet.
-    pub fn first() -> Self {
-        Self { epoch: 0, beat: 0, holder: None }
+    /// The lease of an endpoint that nobody has served yet. Epochs begin with the time of its creation: a process of an
+    /// earlier endpoint of the same name must not have the epoch of a later one.
+    pub(crate) fn first(created_ms: u64) -> Self {
+        Self { epoch: created_ms, beat: 0, holder: None }
     }
 
     pub(crate) fn taken_by(&self, holder: LeaseHolder) -> Self {

@@ -8,7 +8,7 @@ use crate::lease::{Lease, Times, Watch};
 use crate::placement::{Placement, Wish};
 use crate::record::{
     ABOUT, About, CLUSTER, DRAIN, ENDPOINT, EndpointRecord, FORMAT, GATEWAY, GatewayRecord, LEASE, Name,
-    decode, encode, object,
+    STOP, decode, encode, object,
 };
 use crate::store::{Change, SharedStore};
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,6 +49,8 @@ pub struct GatewayState {
 #[derive(Clone, Debug)]
 pub struct EndpointState {
     pub record: EndpointRecord,
+    /// Whether no gateway is to serve it.
+    pub is_stopped: bool,
     /// `None` while it is being created or removed.
     pub lease: Option<Lease>,
     /// The stored bytes of the lease.
@@ -154,17 +156,18 @@ impl<S: SharedStore> Cluster<S> {
             }
             if let Some(name) = name_in(key, ENDPOINT) {
                 let record = decode(&self.key, CLUSTER, key, stored)?;
-                view.endpoints.insert(name.clone(), self.endpoint(&name, record)?);
+                let is_stopped = pairs.contains_key(&format!("{STOP}{name}"));
+                view.endpoints.insert(name.clone(), self.endpoint(&name, record, is_stopped)?);
             }
         }
         Ok(view)
     }
 
-    fn endpoint(&self, name: &Name, record: EndpointRecord) -> Result<EndpointState> {
+    fn endpoint(&self, name: &Name, record: EndpointRecord, is_stopped: bool) -> Result<EndpointState> {
         let object = object(name);
         let stored = self.store.load(&object, LEASE)?.remove(LEASE);
         let lease = stored.as_ref().map(|stored| decode(&self.key, &object, LEASE, stored)).transpose()?;
-        Ok(EndpointState { record, lease, stored: stored.unwrap_or_default() })
+        Ok(EndpointState { record, is_stopped, lease, stored: stored.unwrap_or_default() })
     }
 
     /// Replaces the record of the gateway `own`, which `view` shows as this process last wrote it. Returns the new record, or
@@ -207,7 +210,7 @@ impl<S: SharedStore> Cluster<S> {
             Ok(change.set(&key, self.encode(&key, record)?))
         })?;
         let object = object(name);
-        let first = encode(&self.key, &object, LEASE, &Lease::first())?;
+        let first = encode(&self.key, &object, LEASE, &Lease::first(record.created_ms))?;
         self.store.change(&object, &Change::default().when(LEASE, None).set(LEASE, first))?;
         Ok(())
     }
@@ -227,7 +230,18 @@ impl<S: SharedStore> Cluster<S> {
         if !change.removals.is_empty() && !self.store.change(&object, &change)? {
             return Err(Error::refused(format!("a gateway has taken the endpoint {name} meanwhile")));
         }
-        self.change(|_, change| Ok(change.remove(format!("{ENDPOINT}{name}"))))
+        self.change(|_, change| {
+            Ok(change.remove(format!("{ENDPOINT}{name}")).remove(format!("{STOP}{name}")))
+        })
+    }
+
+    /// Sets whether an endpoint is stopped: no gateway serves it then.
+    pub fn set_stopped(&self, endpoint: &Name, is_stopped: bool) -> Result<()> {
+        self.change(|view, change| {
+            view.endpoints.get(endpoint).ok_or_else(|| no_endpoint(view, endpoint))?;
+            let key = format!("{STOP}{endpoint}");
+            Ok(if is_stopped { change.set(key, b"1".to_vec()) } else { change.remove(key) })
+        })
     }
 
     /// Chooses the gateway of an endpoint; `None` for any.
@@ -336,9 +350,8 @@ impl Observer {
             }
             let is_over = ended.contains(name) || watch.is_silent(now, times.lease);
             let holder = holder(endpoint).filter(|_| !is_over).and_then(|name| name.parse().ok());
-            placement
-                .endpoints
-                .insert(name.clone(), Wish { preferred: endpoint.record.gateway.clone(), holder });
+            let (preferred, is_stopped) = (endpoint.record.gateway.clone(), endpoint.is_stopped);
+            placement.endpoints.insert(name.clone(), Wish { preferred, holder, is_stopped });
         }
         self.gateways.retain(|name, _| view.gateways.contains_key(name));
         self.leases.retain(|name, _| view.endpoints.contains_key(name));

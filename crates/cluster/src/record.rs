@@ -12,6 +12,7 @@ pub(crate) const CLUSTER: &str = "cluster";
 pub(crate) const ABOUT: &str = "about";
 pub(crate) const GATEWAY: &str = "gateway/";
 pub(crate) const DRAIN: &str = "drain/";
+pub(crate) const STOP: &str = "stop/";
 pub(crate) const ENDPOINT: &str = "endpoint/";
 /// The keys of an endpoint's own object.
 pub(crate) const LEASE: &str = "lease";

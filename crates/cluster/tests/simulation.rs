@@ -1,15 +1,15 @@
 //! Gateways in virtual time, with lost answers, cuts, freezes, crashes and clocks of different speed: no two of them answer
 //! for one endpoint at a time, no holder of an earlier epoch changes anything, and nothing acknowledged is lost.
 
+mod support;
+
 use cluster::{
-    Change, Cluster, EndpointRecord, GatewayState, Holding, LeaseHolder, Name, Observer, SharedStore, State,
-    Step, Times, View,
+    Cluster, EndpointRecord, GatewayState, Holding, LeaseHolder, Name, Observer, State, Step, Times, View,
 };
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
-use std::io;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use support::{Memory, entropy};
 
 const LEASE: Duration = Duration::from_secs(3);
 const POLL_MS: u64 = 250;
@@ -18,31 +18,6 @@ const TROUBLE_MS: u64 = 15_000;
 const RECOVERY_MS: u64 = 9_000;
 const GATEWAYS: usize = 3;
 const ENDPOINTS: usize = 2;
-
-#[derive(Clone, Default)]
-struct Memory(Arc<Mutex<BTreeMap<String, BTreeMap<String, Vec<u8>>>>>);
-
-impl SharedStore for Memory {
-    fn load(&self, object: &str, prefix: &str) -> io::Result<BTreeMap<String, Vec<u8>>> {
-        let objects = self.0.lock().unwrap();
-        let pairs = objects.get(object).into_iter().flatten();
-        Ok(pairs
-            .filter(|(key, _)| key.starts_with(prefix))
-            .map(|(key, value)| (key.clone(), value.clone()))
-            .collect())
-    }
-
-    fn change(&self, object: &str, change: &Change) -> io::Result<bool> {
-        let mut objects = self.0.lock().unwrap();
-        let pairs = objects.entry(object.to_owned()).or_default();
-        if change.conditions.iter().any(|(key, value)| pairs.get(key) != value.as_ref()) {
-            return Ok(false);
-        }
-        change.removals.iter().for_each(|key| drop(pairs.remove(key)));
-        pairs.extend(change.sets.iter().cloned());
-        Ok(true)
-    }
-}
 
 /// Xorshift: the trace depends on the seed alone.
 struct Random(u64);
@@ -384,15 +359,6 @@ impl World {
 
     fn delay(&mut self) -> u64 {
         if self.random.one_in(10) { self.random.below(4_000) } else { 5 }
-    }
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "any byte will do")]
-fn entropy(bytes: &mut [u8]) {
-    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
-    let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-    for (place, byte) in bytes.iter_mut().enumerate() {
-        *byte = (number >> (8 * (place % 8))) as u8 ^ place as u8;
     }
 }
 

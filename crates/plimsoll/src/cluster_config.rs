@@ -5,22 +5,16 @@ use cluster::Name;
 use serde::Deserialize;
 
 /// `[cluster]`
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct ClusterConfig {
-    /// Replicated RADOS pool for the state of the cluster.
-    pub(crate) pool: String,
+    /// Replicated RADOS pool with the state of a cluster. With the key, this machine is a gateway.
+    pub(crate) pool: Option<String>,
     /// Name of this gateway; without the key, the first label of the name of the host.
     pub(crate) gateway: Option<String>,
     /// Network interface that gets the addresses of endpoints; without the key, another program moves them.
     pub(crate) interface: Option<String>,
-}
-
-impl Default for ClusterConfig {
-    fn default() -> Self {
-        Self { pool: "plimsoll".into(), gateway: None, interface: None }
-    }
 }
 
 impl ClusterConfig {

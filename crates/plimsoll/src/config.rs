@@ -35,8 +35,8 @@ pub(crate) struct Config {
     pub(crate) snapshots: SnapshotMode,
     /// The CephFS of volumes, if `storage` is `cephfs`.
     pub(crate) ceph: CephConfig,
-    /// The cluster of gateways that this machine is one of, if it is one.
-    pub(crate) cluster: Option<ClusterConfig>,
+    /// The cluster of gateways to which this machine belongs.
+    pub(crate) cluster: ClusterConfig,
     /// NFS and what belongs to it.
     pub(crate) nfs: NfsConfig,
     /// SMB.
@@ -177,7 +177,7 @@ impl Default for Config {
             storage: StorageKind::default(),
             snapshots: SnapshotMode::default(),
             ceph: CephConfig::default(),
-            cluster: None,
+            cluster: ClusterConfig::default(),
             nfs: NfsConfig::default(),
             smb: SmbConfig::default(),
             replication: ReplicationConfig::default(),

@@ -11,6 +11,7 @@ use crate::smb_frontend::{Serving, SmbFrontend};
 use crate::volume_storage::{StorageSettings, VolumeStorage};
 use crate::{background_tasks, state};
 use anyhow::Context;
+use api::EndpointPlacement;
 use control::{Dependencies, Protocols, Resolver, Service, StoreLog, TlsDialer};
 use stable::{Replica, ReplicaPairs};
 use std::io;
@@ -34,13 +35,14 @@ pub(crate) struct Host {
     endpoints: Arc<EndpointListeners>,
     storage: VolumeStorage,
     arrival: Option<Arc<dyn Arrival>>,
+    placement: Option<EndpointPlacement>,
     is_stopping: Arc<AtomicBool>,
 }
 
 /// The parts of a service that moves between machines.
 pub(crate) struct Moving {
-    /// The name of the endpoint, which is that of the server for clients.
-    pub(crate) name: String,
+    /// The endpoint, whose name is that of the server for clients, and its gateway.
+    pub(crate) placement: EndpointPlacement,
     /// The name that all endpoints of a cluster share (RFC 8881 §2.10.4).
     pub(crate) scope: String,
     /// The durable state, which the data directory is a copy of.
@@ -105,7 +107,8 @@ impl Host {
         let replica = moving.as_ref().map(|moving| Arc::clone(&moving.state));
         let mut stable = state::stable(data, pacer.now(), &listen.lease, replica.clone())?;
         let arrival = moving.as_ref().map(|moving| Arc::clone(&moving.arrival));
-        let host = moving.as_ref().map_or_else(nodename, |moving| moving.name.clone());
+        let placement = moving.as_ref().map(|moving| moving.placement.clone());
+        let host = moving.as_ref().map_or_else(nodename, |moving| moving.placement.endpoint.clone());
         let store_log = moving.as_ref().map(|moving| moving.store_log(data)).transpose()?;
         let dependencies = Dependencies {
             dir: data.to_owned(),
@@ -146,7 +149,16 @@ impl Host {
         let frontend = NfsFrontend::start(namespace, signer, &pacer, stable, listen, part)?;
         mounted.set(Connections { nfs: frontend.view(), smb: smb.as_ref().map(SmbFrontend::view) });
         endpoints.start(frontend.endpoints(), frontend.address());
-        let host = Self { control, frontend, smb, endpoints, storage, arrival, is_stopping: Arc::default() };
+        let host = Self {
+            control,
+            frontend,
+            smb,
+            endpoints,
+            storage,
+            arrival,
+            placement,
+            is_stopping: Arc::default(),
+        };
         if let Some(arrival) = &host.arrival {
             arrival.wake(host.connections());
         }
@@ -165,6 +177,7 @@ impl Host {
             mounting: self.frontend.mounting().clone(),
             smb: self.smb_address(),
             is_stopping: Arc::clone(&self.is_stopping),
+            placement: self.placement.clone(),
         });
         let namespace = self.frontend.shared_namespace();
         api::Dependencies { service: Arc::clone(&self.control), plane, namespace }

@@ -2,8 +2,8 @@
 
 use crate::mounting::{Mounting, smb_target};
 use api::{
-    ConnectedClient, DataPlane, DataPlaneStats, MountTarget, Nfs4State, NfsCalls, NfsService, SmbService,
-    VolumeConnections,
+    ConnectedClient, DataPlane, DataPlaneStats, EndpointPlacement, MountTarget, Nfs4State, NfsCalls,
+    NfsService, SmbService, VolumeConnections,
 };
 use control::VolumeClients;
 use envelope::Protocol;
@@ -36,6 +36,8 @@ pub(crate) struct Served {
     /// The address of SMB, if it is served.
     pub(crate) smb: Option<SocketAddr>,
     pub(crate) is_stopping: Arc<AtomicBool>,
+    /// The endpoint and its gateway, if this is one of a cluster.
+    pub(crate) placement: Option<EndpointPlacement>,
 }
 
 impl Connections {
@@ -93,6 +95,10 @@ impl VolumeClients for MountedVolumes {
 }
 
 impl DataPlane for Served {
+    fn placement(&self) -> Option<EndpointPlacement> {
+        self.placement.clone()
+    }
+
     fn clients(&self) -> Vec<ConnectedClient> {
         let mut nfs4: BTreeMap<IpAddr, Vec<Nfs4State>> = BTreeMap::new();
         for client in self.connections.nfs.nfs4_clients() {

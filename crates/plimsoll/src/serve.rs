@@ -92,7 +92,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
             "--smb-anonymous and --smb-multichannel are for SMB, which is not served: give --smb-listen ADDRESS:PORT too",
         ));
     }
-    if config.cluster.is_none() {
+    if config.cluster.pool.is_none() {
         return serve_until_told(&config, None).map(|()| ExitCode::SUCCESS);
     }
     match (args.process.endpoint, args.process.run) {

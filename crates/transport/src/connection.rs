@@ -8,7 +8,7 @@ use crate::limits::{
     CALLS_IN_PROGRESS_MAX, CONNECTION_VOLUMES_MAX, TURN_BYTES_MAX, UNREAD_REPLY_BYTES_MAX,
     UNREAD_TOTAL_BYTES_FULL, UNREAD_TOTAL_BYTES_MAX,
 };
-use crate::message::{Endpoints, Malformed};
+use crate::message::{ConnectionEnds, Endpoints, Malformed};
 use crate::outbox::Outbox;
 use crate::protocol::Protocol;
 use crate::queue::{Queue, Queued};
@@ -23,7 +23,7 @@ use rustix::net::sockopt::{set_socket_linger, set_tcp_user_timeout};
 use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::io;
-use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
+use std::net::{IpAddr, Shutdown, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, MutexGuard, Weak};
@@ -59,13 +59,6 @@ pub(crate) struct Watch<P: Protocol> {
     pub(crate) token: u64,
     /// The epoll instance of the loop. Any thread may change the events that it waits for.
     pub(crate) epoll: Arc<OwnedFd>,
-}
-
-/// The two ends of a TCP connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ConnectionEnds {
-    pub local: SocketAddr,
-    pub peer: SocketAddr,
 }
 
 pub struct Connection<P: Protocol> {

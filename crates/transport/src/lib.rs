@@ -49,13 +49,13 @@ mod tail;
 pub mod tls;
 mod upload;
 
-pub use connection::{Connection, ConnectionEnds};
+pub use connection::Connection;
 pub use context::{Context, DeferredReply};
 pub use counters::CallStats;
 pub use data::{ReadData, ReadRange, Splice, read_data};
 pub use eviction_queue::EvictionQueue;
 pub use listeners::Listeners;
-pub use message::{Body, Dispatch, Endpoints, Frame, Malformed, PartData, Role};
+pub use message::{Body, ConnectionEnds, Dispatch, Endpoints, Frame, Malformed, PartData, Role};
 pub use outbox::{Outbox, Start};
 pub use parking::{Parked, Parking};
 pub use pipe::{Pipe, limit_pipes};

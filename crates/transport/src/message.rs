@@ -22,6 +22,13 @@ pub struct Endpoints {
     pub local: IpAddr,
 }
 
+/// The two ends of a TCP connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ConnectionEnds {
+    pub local: SocketAddr,
+    pub peer: SocketAddr,
+}
+
 /// The beginning of the received bytes. Framing bytes precede each message or part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame {

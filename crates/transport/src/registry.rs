@@ -1,7 +1,8 @@
 //! The registry of connections.
 
 use crate::clock;
-use crate::connection::{Connection, ConnectionEnds};
+use crate::connection::Connection;
+use crate::message::ConnectionEnds;
 use crate::protocol::Protocol;
 use std::collections::BTreeMap;
 use std::net::IpAddr;

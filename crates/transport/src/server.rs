@@ -2,12 +2,12 @@
 
 use crate::buffer::BufferPool;
 use crate::clients::Clients;
-use crate::connection::ConnectionEnds;
 use crate::event_loop::EventLoop;
 use crate::job::Job;
 use crate::limits::{LONG_REPLIES_DEFERRED_BYTES_MAX, LONG_REPLIES_DEFERRED_MAX};
 use crate::listeners::{Listener, Listeners};
 use crate::mailbox::{Mailbox, Message};
+use crate::message::ConnectionEnds;
 use crate::parking::Parking;
 use crate::pool::Pool;
 use crate::protocol::Protocol;

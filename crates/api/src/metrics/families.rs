@@ -143,6 +143,8 @@ families! {
     PANICS: counter "plimsoll_panics_total" [] "panics"
         "Caught panics; the service abandoned the work that caused each.";
     BUILD_INFO: gauge "plimsoll_build_info" [version] "1" "Version of the service; always 1.";
+    ENDPOINT_INFO: gauge "plimsoll_endpoint_info" [endpoint gateway] "1"
+        "The endpoint of a cluster that the service is, and its gateway; always 1, and missing outside a cluster.";
     OPEN_DESCRIPTORS: gauge "process_open_fds" [] "descriptors" "Open descriptors.";
     DESCRIPTORS_MAX: gauge "process_max_fds" [] "descriptors" "Maximum number of descriptors.";
     RESIDENT: gauge "process_resident_memory_bytes" [] "bytes" "Resident memory.";

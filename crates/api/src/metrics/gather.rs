@@ -364,6 +364,11 @@ fn plane(document: &mut Document, core: &Core) {
     document.family(families::PANICS).sample(&[], stats.panics);
     let labels = [("version", env!("CARGO_PKG_VERSION"))];
     document.family(families::BUILD_INFO).sample(&labels, 1);
+    let mut endpoint = document.family(families::ENDPOINT_INFO);
+    if let Some(placement) = core.plane.placement() {
+        let labels = [("endpoint", placement.endpoint.as_str()), ("gateway", placement.gateway.as_str())];
+        endpoint.sample(&labels, 1);
+    }
 }
 
 /// Calls by version.

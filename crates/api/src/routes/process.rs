@@ -72,8 +72,11 @@ fn warnings(call: &Call, asked: PageQuery, _: NoBody) -> Result<Json<Page<Warnin
     Ok(Json(Page { items: items.iter().map(|(_, warning)| warning.to_body()).collect(), next_page_token }))
 }
 
-fn version(_: &Call, _: NoQuery, _: NoBody) -> Result<Json<Version>> {
-    Ok(Json(Version { version: env!("CARGO_PKG_VERSION").to_owned(), api: "v1".to_owned() }))
+fn version(call: &Call, _: NoQuery, _: NoBody) -> Result<Json<Version>> {
+    let (version, api) = (env!("CARGO_PKG_VERSION").to_owned(), "v1".to_owned());
+    let placement = call.core.plane.placement();
+    let (endpoint, gateway) = placement.map(|placement| (placement.endpoint, placement.gateway)).unzip();
+    Ok(Json(Version { version, api, endpoint, gateway }))
 }
 
 fn nfs(call: &Call, _: NoQuery, _: NoBody) -> Result<Json<Nfs>> {

@@ -58,6 +58,8 @@ struct Opened {
     /// Handles of the client of the inode.
     reader: Option<Arc<Handle>>,
     writer: Option<Arc<Handle>>,
+    /// The file has changed since its last whole flush.
+    is_dirty: bool,
     /// Changes through an earlier connection may be lost, and no flush has failed for it yet.
     has_lost: bool,
 }
@@ -113,7 +115,8 @@ impl Node {
             if key_of(&inode.attrs().map_err(stale_if_missing)?)? != self.key {
                 return Err(FsError::Stale);
             }
-            *opened = Opened { inode: Some(Arc::new(inode)), has_lost: true, ..Opened::default() };
+            let has_lost = opened.has_lost || opened.is_dirty;
+            *opened = Opened { inode: Some(Arc::new(inode)), has_lost, ..Opened::default() };
         }
         Ok(opened)
     }
@@ -155,11 +158,28 @@ impl Node {
         }
     }
 
-    /// [`FsError::Wait`], once, if a connection has ended since the last flush: the call that flushes may have made its
-    /// change through that one.
-    fn check_nothing_lost(&self) -> FsResult<()> {
-        let has_lost = std::mem::take(&mut self.opened()?.has_lost);
-        if has_lost { Err(FsError::Wait(Wait::Recall)) } else { Ok(()) }
+    /// Notes a change through the connection of this generation that no flush covers yet.
+    fn note_dirty(&self, generation: u64) {
+        let mut opened = self.opened.lock();
+        opened.is_dirty = true;
+        opened.has_lost |= generation != self.tree.cluster.generation();
+    }
+
+    /// Flushes. [`FsError::Wait`], once, if a connection has ended that had unflushed changes: a later one does not have
+    /// them.
+    fn flush_or_lose(&self, scope: SyncScope) -> FsResult<()> {
+        let generation = self.tree.cluster.generation();
+        {
+            let mut opened = self.opened()?;
+            if std::mem::take(&mut opened.has_lost) {
+                return Err(FsError::Wait(Wait::Recall));
+            }
+            opened.is_dirty &= scope == SyncScope::Data;
+        }
+        self.flush_now(scope).inspect_err(|_| {
+            self.note_dirty(generation);
+            self.tree.flush_failures.fetch_add(1, Ordering::SeqCst);
+        })
     }
 
     /// Releases the inode and its handles, so that a file without a name is freed even if the node is still referenced.
@@ -199,12 +219,15 @@ impl Node {
     }
 
     fn lock_change(&self) -> ChangeGuard<'_> {
-        ChangeGuard { node: self, reservations: self.change_lock.lock(), has_begun: false }
+        self.guard(self.change_lock.lock())
     }
 
     fn try_lock_change(&self) -> Option<ChangeGuard<'_>> {
-        let reservations = self.change_lock.try_lock()?;
-        Some(ChangeGuard { node: self, reservations, has_begun: false })
+        Some(self.guard(self.change_lock.try_lock()?))
+    }
+
+    fn guard<'n>(&'n self, reservations: MutexGuard<'n, SpaceReservations>) -> ChangeGuard<'n> {
+        ChangeGuard { node: self, reservations, generation: self.tree.cluster.generation(), has_begun: false }
     }
 
     pub(crate) fn is_pinned(&self) -> bool {
@@ -291,6 +314,8 @@ struct ChangeGuard<'n> {
     node: &'n Node,
     /// Reserved space beyond the file's size.
     reservations: MutexGuard<'n, SpaceReservations>,
+    /// The connection at the beginning.
+    generation: u64,
     /// The file may have changed, and the new state was not read yet.
     has_begun: bool,
 }
@@ -298,6 +323,7 @@ struct ChangeGuard<'n> {
 impl ChangeGuard<'_> {
     /// The attributes just after a successful mutation that began with `before`. Works for a file removed since.
     fn attrs_after(&mut self, before: &Attrs) -> FsResult<Attrs> {
+        self.node.note_dirty(self.generation);
         let versioned = self.node.stat_any()?;
         self.has_begun = false;
         let change = self.node.counter_offset.raise_above(before.change, versioned.stat.version);
@@ -380,12 +406,7 @@ impl vfs::Node for Node {
     }
 
     fn sync(&self, scope: SyncScope) -> FsResult<()> {
-        self.flush.join(scope, |scope| {
-            self.check_nothing_lost()?;
-            self.flush_now(scope).inspect_err(|_| {
-                self.tree.flush_failures.fetch_add(1, Ordering::SeqCst);
-            })
-        })
+        self.flush.join(scope, |scope| self.flush_or_lose(scope))
     }
 
     fn read_link(&self) -> FsResult<Vec<u8>> {

@@ -242,9 +242,12 @@ mod tests {
                 lease: LeaseArgs::default(),
                 write_delegations: false,
                 tls: Default::default(),
+                deadline: Default::default(),
+                keeps_connections: false,
             };
-            let host = Host::start(dir.path(), &listen, &SmbConfig::default(), &Config::default().storage())
-                .unwrap();
+            let host =
+                Host::start(dir.path(), &listen, &SmbConfig::default(), &Config::default().storage(), None)
+                    .unwrap();
             api::bootstrap(&host.control, dir.path()).unwrap();
             let api = api::start(host.api_dependencies(), &api::Settings::new(any), None).unwrap();
             let url = format!("http://{}", api.local_addr());

@@ -3,11 +3,13 @@
 use super::clock::since_1970_ms;
 use super::membership::{self, Member};
 use super::network::EndpointAddress;
+use super::settings;
 use crate::config::Config;
 use crate::manage::Table;
 use crate::number::whole;
 use crate::state;
-use anyhow::{Context, anyhow};
+use crate::volume_storage::VolumeStorage;
+use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand};
 use cluster::{Cluster, EndpointRecord, GatewayState, Invitation, Name, View};
 use serde_json::{Value, json};
@@ -52,11 +54,20 @@ enum Command {
         json: bool,
     },
     /// Move all endpoints away from a gateway, and give it no new ones.
-    Drain { gateway: Name },
+    Drain {
+        /// Name of the gateway
+        gateway: Name,
+    },
     /// End the drain of a gateway.
-    Resume { gateway: Name },
+    Resume {
+        /// Name of the gateway
+        gateway: Name,
+    },
     /// Remove a gateway that serves nothing from the cluster.
-    Remove { gateway: Name },
+    Remove {
+        /// Name of the gateway
+        gateway: Name,
+    },
     /// Manage endpoints.
     #[command(subcommand)]
     Endpoint(EndpointCommand),
@@ -66,6 +77,7 @@ enum Command {
 enum EndpointCommand {
     /// Add an endpoint: a service with an address, pools, volumes and users of its own.
     Create {
+        /// Name of the endpoint
         name: Name,
         /// Address with the length of the network's prefix, such as 10.1.0.50/24
         #[arg(long, value_name = "ADDRESS/BITS")]
@@ -76,12 +88,26 @@ enum EndpointCommand {
     },
     /// Move an endpoint to a gateway, which serves it from now on as long as it can.
     Move {
+        /// Name of the endpoint
         name: Name,
         /// Gateway, or "any"
         gateway: String,
     },
-    /// Remove an endpoint that no gateway serves, with its pools, rules and users. Data of its volumes stays on the CephFS.
-    Delete { name: Name },
+    /// Stop an endpoint: no gateway serves it until it is started.
+    Stop {
+        /// Name of the endpoint
+        name: Name,
+    },
+    /// Start a stopped endpoint.
+    Start {
+        /// Name of the endpoint
+        name: Name,
+    },
+    /// Delete a stopped endpoint without volumes, with its pools, policies and users.
+    Delete {
+        /// Name of the endpoint
+        name: Name,
+    },
 }
 
 pub(crate) fn run(args: ClusterArgs) -> anyhow::Result<()> {
@@ -90,11 +116,11 @@ pub(crate) fn run(args: ClusterArgs) -> anyhow::Result<()> {
     match args.command {
         Command::Init { lease } => init(&config, Duration::from_secs(lease)),
         Command::Join => join(&config),
-        command => run_as_member(command, &membership::open(&config)?),
+        command => run_as_member(command, &config, &membership::open(&config)?),
     }
 }
 
-fn run_as_member(command: Command, member: &Member) -> anyhow::Result<()> {
+fn run_as_member(command: Command, config: &Config, member: &Member) -> anyhow::Result<()> {
     let cluster = &member.cluster;
     match command {
         Command::Init { .. } | Command::Join => {}
@@ -119,23 +145,44 @@ fn run_as_member(command: Command, member: &Member) -> anyhow::Result<()> {
                 .transpose()?;
             cluster.prefer(&name, gateway.as_ref())?;
         }
-        Command::Endpoint(EndpointCommand::Delete { name }) => cluster.remove_endpoint(&name)?,
+        Command::Endpoint(EndpointCommand::Stop { name }) => cluster.set_stopped(&name, true)?,
+        Command::Endpoint(EndpointCommand::Start { name }) => cluster.set_stopped(&name, false)?,
+        Command::Endpoint(EndpointCommand::Delete { name }) => delete(config, member, &name)?,
     }
     Ok(())
 }
 
+/// Deletes an endpoint that has no volumes, so that no data is lost.
+fn delete(config: &Config, member: &Member, name: &Name) -> anyhow::Result<()> {
+    let view = member.cluster.view()?;
+    if let Some(found) = view.endpoints.get(name) {
+        if !found.is_stopped {
+            bail!("the endpoint {name} is not stopped: plimsoll cluster endpoint stop {name}");
+        }
+        let config = settings::of_endpoint(config, name, found.record.address);
+        let storage = VolumeStorage::open(&config.data, &config.storage())?;
+        let volumes =
+            storage.provisioner().list().map_err(|error| anyhow!("cannot list the volumes: {error}"))?;
+        if !volumes.is_empty() {
+            let count = volumes.len();
+            bail!("the endpoint {name} has {count} volumes: start it, delete them, and stop it again");
+        }
+    }
+    Ok(member.cluster.remove_endpoint(name)?)
+}
+
 fn init(config: &Config, lease: Duration) -> anyhow::Result<()> {
     state::make_dir(&config.data)?;
-    let (own, store, settings) = membership::connect_new(config)?;
+    let (own, store) = membership::connect_new(config)?;
     let cluster = Cluster::init(store, &own, lease, &state::must_random)?;
     membership::keep_key(&config.data, cluster.key())?;
-    println!("The pool {} has a cluster, and this machine is its gateway {own}.", settings.pool);
+    println!("This machine is the first gateway of a new cluster, {own}.");
     Ok(())
 }
 
 fn join(config: &Config) -> anyhow::Result<()> {
     state::make_dir(&config.data)?;
-    let (own, store, _) = membership::connect_new(config)?;
+    let (own, store) = membership::connect_new(config)?;
     let mut text = String::new();
     std::io::stdin().take(4096).read_to_string(&mut text).context("cannot read the invitation")?;
     let cluster = Cluster::join(store, &Invitation::parse(&text)?, &own, since_1970_ms())?;
@@ -225,8 +272,10 @@ fn gateway_state(before: &View, name: &Name, gateway: &GatewayState) -> &'static
 
 fn endpoint_state(before: &View, view: &View, name: &Name) -> &'static str {
     let lease = |view: &View| view.endpoints.get(name).and_then(|endpoint| endpoint.lease.clone());
+    let is_stopped = view.endpoints.get(name).is_some_and(|endpoint| endpoint.is_stopped);
     match (lease(view), lease(before)) {
         (None, _) => "incomplete",
+        (Some(lease), _) if lease.holder.is_none() && is_stopped => "stopped",
         (Some(lease), _) if lease.holder.is_none() => "not served",
         (now, earlier) if now == earlier => "silent",
         _ => "served",

@@ -8,9 +8,11 @@ use super::replica::EndpointState;
 use super::settings;
 use crate::config::Config;
 use crate::host::Moving;
+use crate::number::whole;
 use crate::serve;
 use crate::state;
 use anyhow::{Context, bail};
+use api::EndpointPlacement;
 use cluster::{Holding, LeaseHolder, Name};
 use rustix::process::{Signal, set_parent_process_death_signal};
 use std::fs;
@@ -26,7 +28,7 @@ pub(crate) struct EndpointArgs {
     #[arg(long, hide = true, requires = "run")]
     pub(crate) endpoint: Option<Name>,
     /// The run of the gateway that has its lease.
-    #[arg(long, hide = true, requires = "endpoint")]
+    #[arg(long, hide = true, requires = "endpoint", value_parser = whole::<u64>(0..=u64::MAX))]
     pub(crate) run: Option<u64>,
 }
 
@@ -42,7 +44,7 @@ pub(crate) fn run(config: &Config, endpoint: &Name, run: u64) -> anyhow::Result<
     let holding = holding.context("another gateway has the endpoint")?;
     let state = Arc::new(EndpointState::new(holding.state()));
     let address = EndpointAddress { ip: found.record.address, prefix: found.record.prefix };
-    let interface = config.cluster.as_ref().and_then(|cluster| cluster.interface.clone());
+    let interface = config.cluster.interface.clone();
     let mut arrival = None;
     let keeper = LeaseKeeper::start(holding, view.times, |deadline| {
         let made = AddressArrival::new(interface.as_deref(), address, deadline, Arc::clone(&state))?;
@@ -57,7 +59,7 @@ pub(crate) fn run(config: &Config, endpoint: &Name, run: u64) -> anyhow::Result<
     make_empty(&config.data)?;
     stable::restore(&config.data, &pairs).context("cannot restore the state of the endpoint")?;
     let moving = Moving {
-        name: endpoint.to_string(),
+        placement: EndpointPlacement { endpoint: endpoint.to_string(), gateway: member.own.to_string() },
         scope: view.id.clone(),
         state,
         stored: pairs,

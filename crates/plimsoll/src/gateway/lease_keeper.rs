@@ -93,6 +93,7 @@ fn keep(
                 pause = times.renewal;
             }
             Err(RenewError::Lost) => end_now("another gateway has taken the endpoint"),
+            Err(RenewError::Store(error)) if error.is_final() => end_now(&error.to_string()),
             Err(RenewError::Store(error)) => {
                 tracing::warn!("cannot renew the lease: {error}");
                 pause = RETRY;
@@ -118,7 +119,7 @@ fn watch(until: &AtomicU64) {
 }
 
 /// Kills this process: the kernel closes its connections, and no destructor of a library waits for the cluster.
-fn end_now(reason: &str) -> ! {
+pub(crate) fn end_now(reason: &str) -> ! {
     tracing::error!("this endpoint ends here: {reason}");
     loop {
         _ = kill_process(getpid(), Signal::KILL);

@@ -2,7 +2,6 @@
 
 use super::settings;
 use super::store::RadosStore;
-use crate::cluster_config::ClusterConfig;
 use crate::config::Config;
 use anyhow::{Context, bail};
 use cluster::{Cluster, ClusterKey, KEY_BYTES, Name};
@@ -23,8 +22,8 @@ fn key_file(data: &Path) -> KeyFile<KEY_BYTES> {
 
 /// Opens the cluster that this machine has joined.
 pub(crate) fn open(config: &Config) -> anyhow::Result<Member> {
-    let cluster = settings::cluster(config)?;
-    let own = cluster.gateway()?;
+    let pool = settings::pool(config)?;
+    let own = config.cluster.gateway()?;
     let key = key_file(&config.data).read()?.with_context(|| {
         format!(
             "this machine is no gateway yet: {} is missing. Make a cluster with \"plimsoll cluster init\", or join one \
@@ -32,18 +31,18 @@ pub(crate) fn open(config: &Config) -> anyhow::Result<Member> {
             config.data.join(KEY_FILE).display()
         )
     })?;
-    let store = RadosStore::connect(&config.ceph, cluster)?;
+    let store = RadosStore::connect(&config.ceph, pool)?;
     Ok(Member { own, cluster: Cluster::open(store, ClusterKey::new(key))? })
 }
 
-/// Connects to the store of a cluster that this machine is to make or join.
-pub(super) fn connect_new<'c>(config: &'c Config) -> anyhow::Result<(Name, RadosStore, &'c ClusterConfig)> {
-    let cluster = settings::cluster(config)?;
-    let own = cluster.gateway()?;
+/// Connects to the store of a cluster that this machine is to make or join. Returns its name too.
+pub(super) fn connect_new(config: &Config) -> anyhow::Result<(Name, RadosStore)> {
+    let pool = settings::pool(config)?;
+    let own = config.cluster.gateway()?;
     if key_file(&config.data).read()?.is_some() {
         bail!("this machine is a gateway already: {} is there", config.data.join(KEY_FILE).display());
     }
-    Ok((own, RadosStore::connect(&config.ceph, cluster)?, cluster))
+    Ok((own, RadosStore::connect(&config.ceph, pool)?))
 }
 
 /// Stores the key of the cluster on this machine.

@@ -1,5 +1,6 @@
 //! The state of an endpoint in the store of its cluster.
 
+use super::lease_keeper::end_now;
 use super::store::RadosStore;
 use crate::state;
 use cluster::State;
@@ -34,7 +35,9 @@ impl Replica for EndpointState {
         let removals = last.iter().filter(|(_, value)| value.is_none()).map(|(&key, _)| key);
         match self.0.change(sets, removals, &state::must_random) {
             Ok(true) => Ok(()),
-            Ok(false) => Err(io::Error::other("another gateway has taken the endpoint")),
+            Ok(false) => end_now("another gateway has taken the endpoint"),
+            // Whether it was applied is unknown. The next process finds out.
+            Err(error) if error.is_final() => end_now(&error.to_string()),
             Err(error) => Err(io::Error::other(error.to_string())),
         }
     }

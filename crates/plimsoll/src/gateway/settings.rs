@@ -1,21 +1,20 @@
 //! The configuration of a gateway, and the parts of it that an endpoint changes.
 
-use crate::cluster_config::ClusterConfig;
 use crate::config::{Config, StorageKind};
 use anyhow::{Context, bail};
 use cluster::Name;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-/// The settings of a cluster; an error if the configuration has none.
-pub(crate) fn cluster(config: &Config) -> anyhow::Result<&ClusterConfig> {
-    let cluster = config.cluster.as_ref().context(
-        "the configuration has no [cluster]: add it, and storage = \"cephfs\", to make this machine a gateway",
+/// The pool of the cluster; an error if the configuration makes no gateway.
+pub(crate) fn pool(config: &Config) -> anyhow::Result<&str> {
+    let pool = config.cluster.pool.as_deref().context(
+        "the configuration has no pool in [cluster]: set it, and storage = \"cephfs\", to make this machine a gateway",
     )?;
     if config.storage != StorageKind::CephFs {
         bail!("[cluster] needs storage = \"cephfs\": gateways have their volumes on one CephFS");
     }
-    Ok(cluster)
+    Ok(pool)
 }
 
 /// The local copy of the state of an endpoint.

@@ -1,7 +1,6 @@
 //! The store of a cluster: objects in a RADOS pool.
 
 use crate::ceph_config::CephConfig;
-use crate::cluster_config::ClusterConfig;
 use ceph::{ObjectChange, Presence, Rados, RadosOptions};
 use cluster::{Change, SharedStore};
 use std::collections::BTreeMap;
@@ -12,11 +11,11 @@ use std::sync::Arc;
 pub(crate) struct RadosStore(Arc<Rados>);
 
 impl RadosStore {
-    pub(crate) fn connect(ceph: &CephConfig, cluster: &ClusterConfig) -> anyhow::Result<Self> {
+    pub(crate) fn connect(ceph: &CephConfig, pool: &str) -> anyhow::Result<Self> {
         let options = RadosOptions {
             conf: ceph.conf.clone(),
             user: ceph.user.clone(),
-            pool: cluster.pool.clone(),
+            pool: pool.to_owned(),
             connect_timeout: RadosOptions::CONNECT_TIMEOUT,
         };
         Ok(Self(Arc::new(Rados::connect(&options)?)))

@@ -54,7 +54,20 @@ pub(crate) fn run(config: &Config) -> anyhow::Result<ExitCode> {
     println!("Gateway {own}, endpoints: plimsoll cluster status");
     let systemd = Systemd::from_env();
     systemd.ready(&format!("gateway {own}"));
-    while !requests.wait(gateway.tick()?) {}
+    loop {
+        let pause = match gateway.tick() {
+            Ok(pause) => pause,
+            Err(error) if error.is_final() => {
+                tracing::error!("{error}; connecting again");
+                gateway.member = membership::open(config)?;
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
+        if requests.wait(pause) {
+            break;
+        }
+    }
     systemd.stopping();
     gateway.stop()?;
     Ok(ExitCode::SUCCESS)
@@ -82,7 +95,7 @@ impl Gateway {
     }
 
     /// Looks at the cluster and takes the next steps. Returns the time until the next look.
-    fn tick(&mut self) -> anyhow::Result<Duration> {
+    fn tick(&mut self) -> cluster::Result<Duration> {
         self.reap();
         let view = self.member.cluster.view()?;
         if self.last_beat.is_none_or(|at| at.elapsed() >= view.times.renewal) {
@@ -109,7 +122,7 @@ impl Gateway {
         LeaseHolder { gateway: self.member.own.to_string(), instance: self.instance }
     }
 
-    fn beat(&mut self, has_stopped: bool) -> anyhow::Result<()> {
+    fn beat(&mut self, has_stopped: bool) -> cluster::Result<()> {
         self.failed.retain(|_, at| at.elapsed() < FAILED);
         let record = GatewayRecord {
             instance: self.instance,
@@ -124,7 +137,7 @@ impl Gateway {
     }
 
     /// Takes the lease of an endpoint and starts its process.
-    fn take(&mut self, view: &View, endpoint: &Name) -> anyhow::Result<()> {
+    fn take(&mut self, view: &View, endpoint: &Name) -> cluster::Result<()> {
         // A process that is still ending may have to save something.
         if self.processes.contains_key(endpoint) || self.failed.contains_key(endpoint) {
             return Ok(());

@@ -60,6 +60,9 @@ pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<()> {
     session.show(&status, |status| {
         let mut facts = Facts::default();
         facts.add("Service", format!("{}, version {}", status.url, status.version.version));
+        if let (Some(endpoint), Some(gateway)) = (&status.version.endpoint, &status.version.gateway) {
+            facts.add("Endpoint", format!("{endpoint}, at the gateway {gateway}"));
+        }
         let protocols: Vec<&str> = status.nfs.protocols.iter().map(|protocol| protocol.as_str()).collect();
         facts.add("NFS", format!("{}: {}", status.nfs.address, protocols.join(", ")));
         facts.add("NFSv3 locks", locks(&status.nfs.v3_locks));

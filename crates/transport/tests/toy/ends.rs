@@ -1,6 +1,6 @@
-//! The list of the ends of connections.
+//! The list of current connections.
 
-use super::*;
+use super::{Client, Echo, Running, wait_until};
 use transport::ConnectionEnds;
 
 #[test]
