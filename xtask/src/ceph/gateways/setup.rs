@@ -128,16 +128,16 @@ impl<'s> Setup<'s> {
         }
     }
 
-    /// Waits until `plimsoll cluster status` shows the gateway as ready. Returns how long after `since` that was.
+    /// Waits until `plimsoll cluster status` shows the gateway as ready. Returns how long after `since` that was; the
+    /// command itself takes more than a second.
     pub(super) fn wait_until_ready(&self, gateway: usize, since: Instant) -> anyhow::Result<Duration> {
         loop {
-            // The state is that of a time before the answer.
-            let asked = since.elapsed();
             let status = self.status(Some(gateway))?;
+            let waited = since.elapsed();
             if named(&status["gateways"], GATEWAYS[gateway])?["state"] == "ready" {
-                return Ok(asked);
+                return Ok(waited);
             }
-            ensure!(asked < RECOVERY_MAX, "{} is not ready: {status}", GATEWAYS[gateway]);
+            ensure!(waited < RECOVERY_MAX, "{} is not ready: {status}", GATEWAYS[gateway]);
         }
     }
 
