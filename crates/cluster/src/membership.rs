@@ -350,7 +350,10 @@ impl Observer {
             }
             let is_over = ended.contains(name) || watch.is_silent(now, times.lease);
             let holder = holder(endpoint).filter(|_| !is_over).and_then(|name| name.parse().ok());
-            let (preferred, is_stopped) = (endpoint.record.gateway.clone(), endpoint.is_stopped);
+            // Other gateways wait for the end of the lease, so this one is the fastest to serve it again.
+            let is_ended_here = ended.contains(name);
+            let preferred = endpoint.record.gateway.clone().or_else(|| is_ended_here.then(|| own.clone()));
+            let is_stopped = endpoint.is_stopped;
             placement.endpoints.insert(name.clone(), Wish { preferred, holder, is_stopped });
         }
         self.gateways.retain(|name, _| view.gateways.contains_key(name));

@@ -2,7 +2,7 @@
 
 mod support;
 
-use cluster::{Cluster, ClusterKey, EndpointRecord, Holding, Invitation, LeaseHolder, Name, Times};
+use cluster::{Cluster, ClusterKey, EndpointRecord, Holding, Invitation, LeaseHolder, Name, Observer, Step, Times};
 use std::time::Duration;
 use support::{Memory, entropy};
 
@@ -107,6 +107,26 @@ fn endpoint_that_is_served_is_not_removed_and_a_new_one_has_no_old_state() {
     let holding = take(&store, &cluster, "x", "a");
     assert!(!state.change([("whole/key", &b"late"[..])], [], &entropy).unwrap());
     assert!(holding.state().load().unwrap().is_empty());
+}
+
+#[test]
+fn endpoint_whose_process_has_ended_is_taken_again_by_its_gateway() {
+    let (store, cluster) = init();
+    let invitation = cluster.invite(0, 60_000, &entropy).unwrap();
+    Cluster::join(store.clone(), &invitation, &name("b"), 0).unwrap();
+    for (endpoint_name, last) in [("x", 1), ("y", 2)] {
+        cluster.create_endpoint(&name(endpoint_name), &endpoint(last)).unwrap();
+        take(&store, &cluster, endpoint_name, "b");
+    }
+    let mut view = cluster.view().unwrap();
+    view.gateways.values_mut().for_each(|gateway| gateway.record.has_stopped = false);
+    let steps = |own: &str, ended: &[&str]| {
+        let ended = ended.iter().map(|endpoint| name(endpoint)).collect();
+        Observer::default().placement(&view, &name(own), &ended, Duration::ZERO).steps(&name(own))
+    };
+    assert_eq!(steps("b", &["x"]), [Step::Take(name("x"))], "although the gateway a serves nothing");
+    assert_eq!(steps("b", &[]), []);
+    assert_eq!(steps("a", &[]), []);
 }
 
 #[test]

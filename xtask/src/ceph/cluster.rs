@@ -1,12 +1,13 @@
 //! A Ceph cluster of one machine: a monitor, a manager, one OSD and one metadata server, without systemd.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 
 use crate::process::{self, Process};
 
@@ -14,22 +15,24 @@ const START_MAX: Duration = Duration::from_secs(180);
 const COMMAND_MAX: Duration = Duration::from_secs(120);
 /// The size of the OSD's file, which is sparse.
 const OSD_BYTES: u64 = 4 << 30;
+const MDS_CAPS: [&str; 8] = ["mon", "profile mds", "osd", "allow *", "mds", "allow *", "mgr", "profile mds"];
 
 /// A running cluster. Its daemons end when it is dropped.
 pub(super) struct Cluster {
     dir: PathBuf,
     address: Ipv4Addr,
-    daemons: Vec<Process>,
+    /// By name, such as `ceph-mds.a`.
+    daemons: BTreeMap<String, Process>,
 }
 
 impl Cluster {
     /// Starts a cluster with all its files in `dir`, at an address of this machine.
     pub(super) fn start(dir: &Path, address: Ipv4Addr) -> anyhow::Result<Self> {
         process::empty_dir(dir)?;
-        for name in ["mon", "mgr", "mds", "osd0", "run", "log"] {
+        for name in ["mon", "mgr", "mds", "mds-b", "osd0", "run", "log"] {
             fs::create_dir(dir.join(name))?;
         }
-        let mut cluster = Self { dir: dir.to_owned(), address, daemons: Vec::new() };
+        let mut cluster = Self { dir: dir.to_owned(), address, daemons: BTreeMap::new() };
         let [fsid, osd] = [0, 1].map(|_| fs::read_to_string("/proc/sys/kernel/random/uuid"));
         let (fsid, osd) = (fsid?.trim().to_owned(), osd?.trim().to_owned());
         fs::write(cluster.conf(), configuration(dir, address, &fsid))?;
@@ -63,7 +66,22 @@ impl Cluster {
         let log = process::append_to(&self.dir.join(format!("log/{program}.out")))?;
         let conf = self.path("ceph.conf");
         let argv = [program, "-f", "-c", &conf, "-i", id].map(String::from);
-        self.daemons.push(Process::start(&argv, log.try_clone()?.into(), log.into())?);
+        let process = Process::start(&argv, log.try_clone()?.into(), log.into())?;
+        self.daemons.insert(format!("{program}.{id}"), process);
+        Ok(())
+    }
+
+    /// Starts a second metadata server, which waits until the first one fails.
+    pub(super) fn start_standby(&mut self) -> anyhow::Result<()> {
+        self.make_key("mds.b", "mds-b/keyring", &MDS_CAPS)?;
+        self.start_daemon("ceph-mds", "b")?;
+        let waits = |cluster: &Self| cluster.ceph(&["mds", "stat"]).is_ok_and(|stat| stat.contains("up:standby"));
+        self.wait_for("second metadata server", waits)
+    }
+
+    /// Kills the first metadata server.
+    pub(super) fn kill_mds(&mut self) -> anyhow::Result<()> {
+        self.daemons.remove("ceph-mds.a").context("the metadata server does not run")?.kill();
         Ok(())
     }
 
@@ -110,8 +128,7 @@ impl Cluster {
             self.ceph(&["osd", "pool", "create", pool, "8"])?;
         }
         self.ceph(&["fs", "new", "fs", "cephfs.meta", "cephfs.data"])?;
-        let caps = ["mon", "profile mds", "osd", "allow *", "mds", "allow *", "mgr", "profile mds"];
-        self.make_key("mds.a", "mds/keyring", &caps)?;
+        self.make_key("mds.a", "mds/keyring", &MDS_CAPS)?;
         self.start_daemon("ceph-mds", "a")?;
         let is_active =
             |cluster: &Self| cluster.ceph(&["mds", "stat"]).is_ok_and(|stat| stat.contains("up:active"));
@@ -182,6 +199,8 @@ fn configuration(dir: &Path, address: Ipv4Addr, fsid: &str) -> String {
         ("mds bal merge size", "50"),
     ]);
     section("mds", &[&place[..], &limits].concat());
+    let (data, keyring) = (format!("{dir}/mds-b"), format!("{dir}/mds-b/keyring"));
+    section("mds.b", &[("mds data", data), ("keyring", keyring)]);
     let store = plain(&[
         ("osd objectstore", "bluestore"),
         ("bluestore block create", "true"),

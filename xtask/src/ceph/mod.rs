@@ -31,6 +31,9 @@ pub(crate) struct Args {
     /// Only these parts.
     #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<Part>,
+    /// Only these cases of the part `gateways`, also those that are left out in a brief run.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    cases: Vec<gateways::Case>,
     /// Fewer rounds.
     #[arg(long)]
     brief: bool,
@@ -58,7 +61,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         return namespace::run_inside(INSIDE);
     }
     network::make_bridge()?;
-    let cluster =
+    let mut cluster =
         Cluster::start(&work.join("cluster"), network::CEPH).context("cannot start a Ceph cluster")?;
     eprintln!("ceph: {}", cluster.ceph(&["version"])?.trim());
     let has = |part| args.only.is_empty() || args.only.contains(&part);
@@ -73,7 +76,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         evict::run(&binary, &cluster, &work, if args.brief { 2 } else { 10 })?;
     }
     if has(Part::Gateways) {
-        gateways::run(&binary, &cluster, &work, if args.brief { 2 } else { 50 })?;
+        gateways::run(&binary, &mut cluster, &work, &args.cases, args.brief)?;
     }
     Ok(())
 }

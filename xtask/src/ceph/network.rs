@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 
-use crate::process::Process;
+use crate::process::{self, Process};
 
 const BRIDGE: &str = "bridge";
 /// Address of the clients.
@@ -55,6 +55,14 @@ impl Machine {
     pub(super) fn set_cut_from_ceph(&self, is_cut: bool) -> anyhow::Result<()> {
         let verb = if is_cut { "add" } else { "delete" };
         self.ip(&["route", verb, "blackhole", &format!("{CEPH}/32")])
+    }
+
+    /// Whether an interface of the machine has the address.
+    pub(super) fn has_address(&self, address: Ipv4Addr) -> anyhow::Result<bool> {
+        let [program, namespace] = self.prefix();
+        let address = format!("{address}/32");
+        let words = [&namespace, "ip", "-o", "address", "show", "to", &address];
+        Ok(!process::output(Path::new("/"), &program, &words)?.is_empty())
     }
 
     fn ip(&self, words: &[&str]) -> anyhow::Result<()> {

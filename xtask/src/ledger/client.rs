@@ -156,9 +156,7 @@ impl Client {
         data: &[u8],
         how: Stable,
     ) -> Result<WriteResult, Failure> {
-        let length = u32::try_from(data.len()).map_err(|_| Failure::Malformed("too much to write"))?;
-        let call = Call::default().opaque(file).u64(offset).u32(length).u32(how as u32).opaque(data);
-        let mut reply = self.nfs(7, &call)?;
+        let mut reply = self.nfs(7, &write_call(file, offset, data, how)?)?;
         reply.wcc_data()?;
         let count = reply.u32()?;
         let stable = match reply.u32()? {
@@ -252,8 +250,52 @@ impl Client {
         self.call(NFS_PROGRAM, procedure, call)
     }
 
+    /// Sends a WRITE without waiting for its reply. Returns the number of the call.
+    pub(crate) fn send_write(
+        &mut self,
+        file: &[u8],
+        offset: u64,
+        data: &[u8],
+        how: Stable,
+    ) -> Result<u32, Failure> {
+        self.send(NFS_PROGRAM, 7, &write_call(file, offset, data, how)?)
+    }
+
+    /// Sends a GETATTR without waiting for its reply. Returns the number of the call.
+    pub(crate) fn send_attributes(&mut self, file: &[u8]) -> Result<u32, Failure> {
+        self.send(NFS_PROGRAM, 1, &Call::default().opaque(file))
+    }
+
+    /// Returns the number and the status of the next call that was answered, if a reply comes in this time.
+    pub(crate) fn receive_status(&mut self, within: Duration) -> Result<Option<(u32, u32)>, Failure> {
+        self.stream.set_read_timeout(Some(within))?;
+        let comes = self.stream.peek(&mut [0]);
+        self.stream.set_read_timeout(Some(REPLY_MAX))?;
+        match comes {
+            Ok(0) => Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+            Ok(_) => self.receive().map(|reply| Some((reply.xid, reply.status))),
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// This end of the connection.
+    pub(crate) fn local_address(&self) -> Result<SocketAddr, Failure> {
+        Ok(self.stream.local_addr()?)
+    }
+
     /// Makes a call and reads its reply up to and including a status of zero.
     fn call(&mut self, program: u32, procedure: u32, arguments: &Call) -> Result<Reply, Failure> {
+        let sent = self.send(program, procedure, arguments)?;
+        let answer = self.receive()?;
+        match (answer.xid == sent, answer.status) {
+            (false, _) => Err(Failure::Malformed("not the reply to this call")),
+            (true, 0) => Ok(answer.reply),
+            (true, status) => Err(Failure::Status(status)),
+        }
+    }
+
+    fn send(&mut self, program: u32, procedure: u32, arguments: &Call) -> Result<u32, Failure> {
         self.xid = self.xid.wrapping_add(1);
         // AUTH_SYS (RFC 5531 appendix A): stamp, machine name, uid 0, gid 0, no further groups.
         let credentials = Call::default().u32(0).opaque(b"ledger").u32(0).u32(0).u32(0);
@@ -264,9 +306,14 @@ impl Client {
         // The record mark: the last fragment, and its length (RFC 5531 §11).
         let record = [&(length | 1 << 31).to_be_bytes()[..], &header.0, &arguments.0].concat();
         self.stream.write_all(&record)?;
+        Ok(self.xid)
+    }
+
+    fn receive(&mut self) -> Result<Answer, Failure> {
         let mut reply = Reply { bytes: self.read_record()?, at: 0 };
-        if reply.u32()? != self.xid || reply.u32()? != 1 {
-            return Err(Failure::Malformed("not the reply to this call"));
+        let xid = reply.u32()?;
+        if reply.u32()? != 1 {
+            return Err(Failure::Malformed("not a reply"));
         }
         if reply.u32()? != 0 {
             return Err(Failure::Malformed("the call was denied"));
@@ -276,10 +323,7 @@ impl Client {
         if reply.u32()? != 0 {
             return Err(Failure::Malformed("the call was not accepted"));
         }
-        match reply.u32()? {
-            0 => Ok(reply),
-            status => Err(Failure::Status(status)),
-        }
+        Ok(Answer { xid, status: reply.u32()?, reply })
     }
 
     fn read_record(&mut self) -> Result<Vec<u8>, Failure> {
@@ -300,6 +344,18 @@ impl Client {
             }
         }
     }
+}
+
+fn write_call(file: &[u8], offset: u64, data: &[u8], how: Stable) -> Result<Call, Failure> {
+    let length = u32::try_from(data.len()).map_err(|_| Failure::Malformed("too much to write"))?;
+    Ok(Call::default().opaque(file).u64(offset).u32(length).u32(how as u32).opaque(data))
+}
+
+/// A reply up to and including its status.
+struct Answer {
+    xid: u32,
+    status: u32,
+    reply: Reply,
 }
 
 /// Arguments in XDR (RFC 4506).
