@@ -113,7 +113,9 @@ impl EarlierClients {
             written.iter().map(|written| written.in_flight).sum(),
         );
         let reset = written.iter().filter(|written| written.was_reset).count();
-        eprintln!("ceph: {acknowledged} writes acknowledged, {in_flight} in flight at the failure, {reset} of {WRITERS} connections reset");
+        eprintln!(
+            "ceph: {acknowledged} writes acknowledged, {in_flight} in flight at the failure, {reset} of {WRITERS} connections reset"
+        );
         ensure!(acknowledged > 0 && in_flight > 0, "the failure found no calls in flight");
         ensure!(reset == WRITERS, "some clients were not told that their gateway is gone");
         let mut remains = Remains {

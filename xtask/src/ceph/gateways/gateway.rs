@@ -147,7 +147,8 @@ pub(super) fn has_ended(process: u32) -> bool {
 
 fn is_stopped(process: u32) -> bool {
     let threads = fs::read_dir(format!("/proc/{process}/task"));
-    threads.is_ok_and(|threads| threads.flatten().all(|thread| state(&thread.path().join("stat")) == Some('T')))
+    threads
+        .is_ok_and(|threads| threads.flatten().all(|thread| state(&thread.path().join("stat")) == Some('T')))
 }
 
 /// The state of a process or thread, which follows its name in parentheses.

@@ -52,10 +52,7 @@ pub(super) enum Case {
 
 impl Case {
     fn is_brief(self) -> bool {
-        matches!(
-            self,
-            Self::Kill | Self::Drain | Self::Takers | Self::Process | Self::Frozen | Self::Cut
-        )
+        matches!(self, Self::Kill | Self::Drain | Self::Takers | Self::Process | Self::Frozen | Self::Cut)
     }
 
     fn run(self, setup: &mut Setup<'_>, is_brief: bool) -> anyhow::Result<()> {

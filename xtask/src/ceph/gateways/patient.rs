@@ -112,8 +112,8 @@ impl Worker {
     fn step(&mut self) -> anyhow::Result<()> {
         let (directory, first, number) = (self.directory.clone(), self.file.clone(), self.work.files);
         let bytes = data(number);
-        let file =
-            self.patiently("CREATE", |client| client.create(&directory, &name(number), How::Unchecked(0o644)))?;
+        let file = self
+            .patiently("CREATE", |client| client.create(&directory, &name(number), How::Unchecked(0o644)))?;
         self.patiently("WRITE", |client| client.write(&file, 0, &bytes, Stable::FileSync).map(drop))?;
         self.patiently("WRITE of the first file", |client| {
             client.write(&first, 0, &bytes, Stable::FileSync).map(drop)

@@ -21,8 +21,13 @@ pub(super) fn evict(setup: &mut Setup<'_>) -> anyhow::Result<()> {
     let process = setup.gateways[gateway].endpoint(ENDPOINTS[0])?;
     let addresses = setup.client_addresses(gateway, process)?;
     let sessions = sessions(setup)?;
-    let is_own = |session: &&Value| client_address(&session["entity"]["addr"]).is_some_and(|at| addresses.contains(&at));
-    let session = sessions.iter().find(is_own).with_context(|| format!("{addresses:?} have no session in {sessions:?}"))?;
+    let is_own = |session: &&Value| {
+        client_address(&session["entity"]["addr"]).is_some_and(|at| addresses.contains(&at))
+    };
+    let session = sessions
+        .iter()
+        .find(is_own)
+        .with_context(|| format!("{addresses:?} have no session in {sessions:?}"))?;
     let id = format!("id={}", session["id"]);
     let other = Probe::start(setup.endpoint(1).address)?;
     bear(setup, "the session of an endpoint was evicted", "evicted", |setup| {
@@ -109,7 +114,10 @@ pub(super) fn kill_mds(setup: &mut Setup<'_>) -> anyhow::Result<()> {
         setup.ceph.kill_mds()?;
         let since = Instant::now();
         while !setup.ceph.ceph(&["mds", "stat"])?.contains("=b=up:active") {
-            ensure!(since.elapsed() < Duration::from_secs(120), "the second metadata server does not take over");
+            ensure!(
+                since.elapsed() < Duration::from_secs(120),
+                "the second metadata server does not take over"
+            );
         }
         Ok(())
     })?;
@@ -157,12 +165,15 @@ impl Setup<'_> {
             .filter_map(|line| line.split_whitespace().nth(2))
             .collect();
         let sessions: Value = serde_json::from_str(&self.ceph.ceph(&["tell", "mon.a", "sessions"])?)?;
-        let is_own =
-            |session: &&Value| session["socket_addr"]["addr"].as_str().is_some_and(|addr| sockets.contains(addr));
+        let is_own = |session: &&Value| {
+            session["socket_addr"]["addr"].as_str().is_some_and(|addr| sockets.contains(addr))
+        };
         let sessions = sessions.as_array().context("no list of sessions")?;
-        let found: BTreeSet<String> = sessions.iter().filter(is_own).filter_map(|session| {
-            session["addrs"]["addrvec"].as_array()?.iter().find_map(client_address)
-        }).collect();
+        let found: BTreeSet<String> = sessions
+            .iter()
+            .filter(is_own)
+            .filter_map(|session| session["addrs"]["addrvec"].as_array()?.iter().find_map(client_address))
+            .collect();
         ensure!(!found.is_empty(), "process {process} with {sockets:?} is not among {sessions:?}");
         Ok(found)
     }
