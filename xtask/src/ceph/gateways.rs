@@ -21,9 +21,8 @@ use crate::random::{Random, seed_from_clock};
 use crate::samba::USER;
 use crate::server::{Endpoint, PLIMSOLL_EXPORT};
 
-const GATEWAYS: [&str; 3] = ["gw1", "gw2", "gw3"];
-const ENDPOINTS: [&str; 2] = ["blue", "red"];
-const POOL: &str = "plimsoll";
+pub(super) const GATEWAYS: [&str; 3] = ["gw1", "gw2", "gw3"];
+pub(super) const ENDPOINTS: [&str; 2] = ["blue", "red"];
 const NFS_PORT: u16 = 2049;
 const SMB_PORT: u16 = 445;
 /// Only a cluster that does not recover takes this long.
@@ -38,7 +37,7 @@ struct Gateway {
     process: Option<Process>,
 }
 
-struct Setup<'s> {
+pub(super) struct Setup<'s> {
     binary: &'s Path,
     ceph: &'s Cluster,
     gateways: Vec<Gateway>,
@@ -52,7 +51,7 @@ struct Stall {
 pub(super) fn run(binary: &Path, ceph: &Cluster, work: &Path, rounds: u32) -> anyhow::Result<()> {
     let work = work.join("gateways");
     process::empty_dir(&work)?;
-    let mut setup = Setup::start(binary, ceph, &work)?;
+    let mut setup = Setup::start(binary, ceph, &work, "")?;
     let seed = seed_from_clock();
     eprintln!("ceph: {rounds} failures of gateways, seed {seed}");
     let mut random = Random::new(seed);
@@ -82,11 +81,13 @@ pub(super) fn run(binary: &Path, ceph: &Cluster, work: &Path, rounds: u32) -> an
 }
 
 impl<'s> Setup<'s> {
-    /// Starts gateways and endpoints with a volume each.
-    fn start(binary: &'s Path, ceph: &'s Cluster, work: &Path) -> anyhow::Result<Self> {
-        ceph.ceph(&["osd", "pool", "create", POOL, "8"])?;
-        ceph.ceph(&["osd", "pool", "application", "enable", POOL, "plimsoll"])?;
-        let gateway = |(name, number): (&'static str, u8)| Gateway::new(name, number, ceph, work);
+    /// Starts gateways and endpoints with a volume each. `nfs` has more settings of NFS. The pool and the directory of
+    /// the CephFS are named after the last part of `work`.
+    pub(super) fn start(binary: &'s Path, ceph: &'s Cluster, work: &Path, nfs: &str) -> anyhow::Result<Self> {
+        let pool = name_of(work)?;
+        ceph.ceph(&["osd", "pool", "create", pool, "8"])?;
+        ceph.ceph(&["osd", "pool", "application", "enable", pool, "plimsoll"])?;
+        let gateway = |(name, number): (&'static str, u8)| Gateway::new(name, number, ceph, work, nfs);
         let gateways: Vec<_> = GATEWAYS.into_iter().zip(11..).map(gateway).collect::<anyhow::Result<_>>()?;
         let mut setup = Self { binary, ceph, gateways };
         let first = &setup.gateways[0];
@@ -135,7 +136,7 @@ impl<'s> Setup<'s> {
     }
 
     /// Runs a management command at the gateway that serves an endpoint, as soon as one does.
-    fn manage(&self, endpoint: &str, words: &[&str]) -> anyhow::Result<()> {
+    pub(super) fn manage(&self, endpoint: &str, words: &[&str]) -> anyhow::Result<()> {
         let deadline = Instant::now() + RECOVERY_MAX;
         loop {
             let serving = self.serving(endpoint)?;
@@ -158,7 +159,7 @@ impl<'s> Setup<'s> {
     }
 
     /// The number of the gateway that serves an endpoint. Waits until one does.
-    fn serving(&self, endpoint: &str) -> anyhow::Result<usize> {
+    pub(super) fn serving(&self, endpoint: &str) -> anyhow::Result<usize> {
         let deadline = Instant::now() + RECOVERY_MAX;
         loop {
             let status = self.status()?;
@@ -173,8 +174,25 @@ impl<'s> Setup<'s> {
         }
     }
 
-    fn kill(&mut self, gateway: usize) -> anyhow::Result<()> {
+    pub(super) fn kill(&mut self, gateway: usize) -> anyhow::Result<()> {
         self.gateways[gateway].kill()
+    }
+
+    /// Starts a killed gateway again.
+    pub(super) fn restart(&mut self, gateway: usize) -> anyhow::Result<()> {
+        self.gateways[gateway].start(self.binary)
+    }
+
+    /// Moves the first endpoint from this gateway to the next one, and waits until that serves it.
+    pub(super) fn move_away(&self, from: usize) -> anyhow::Result<()> {
+        let to = (from + 1) % GATEWAYS.len();
+        let words = ["endpoint", "move", ENDPOINTS[0], GATEWAYS[to]];
+        self.gateways[from].cluster(self.binary, &words, "")?;
+        let deadline = Instant::now() + RECOVERY_MAX;
+        while self.serving(ENDPOINTS[0])? != to {
+            ensure!(Instant::now() < deadline, "{} does not serve what moved to it", GATEWAYS[to]);
+        }
+        Ok(())
     }
 
     /// Runs `failure` while NFSv3 calls arrive at the endpoint. Returns when they are answered again.
@@ -209,7 +227,7 @@ impl<'s> Setup<'s> {
         Ok(stall)
     }
 
-    fn stop(self) -> anyhow::Result<()> {
+    pub(super) fn stop(self) -> anyhow::Result<()> {
         for gateway in self.gateways {
             if let Some(process) = gateway.process {
                 let status = process.terminate(RECOVERY_MAX)?;
@@ -222,16 +240,17 @@ impl<'s> Setup<'s> {
 }
 
 impl Gateway {
-    fn new(name: &'static str, number: u8, ceph: &Cluster, work: &Path) -> anyhow::Result<Self> {
+    fn new(name: &'static str, number: u8, ceph: &Cluster, work: &Path, nfs: &str) -> anyhow::Result<Self> {
+        let pool = name_of(work)?;
         let dir = work.join(name);
         fs::create_dir(&dir)?;
         let conf = ceph.conf();
         let text = format!(
             "storage = \"cephfs\"\n\
-             [nfs]\nlisten = \"0.0.0.0:{NFS_PORT}\"\n\
+             [nfs]\nlisten = \"0.0.0.0:{NFS_PORT}\"\n{nfs}\
              [smb]\nlisten = \"0.0.0.0:{SMB_PORT}\"\n\
-             [ceph]\nconf = {:?}\nuser = \"admin\"\ndirectory = \"/gateways\"\n\
-             [cluster]\npool = \"{POOL}\"\ngateway = \"{name}\"\ninterface = \"eth0\"\n",
+             [ceph]\nconf = {:?}\nuser = \"admin\"\ndirectory = \"/{pool}\"\n\
+             [cluster]\npool = \"{pool}\"\ngateway = \"{name}\"\ninterface = \"eth0\"\n",
             process::text(&conf)?
         );
         let config = dir.join("plimsoll.toml");
@@ -282,6 +301,10 @@ impl Gateway {
         gateway.end();
         Ok(())
     }
+}
+
+fn name_of(work: &Path) -> anyhow::Result<&str> {
+    work.file_name().and_then(|name| name.to_str()).context("a directory without a name")
 }
 
 fn signal(name: &str, pid: &str) -> anyhow::Result<()> {
