@@ -3,7 +3,7 @@
 # the milliseconds since boot, the file, the number of the record. `verify MOUNT` checks that all of them are there.
 use strict;
 use warnings;
-use Errno qw(EAGAIN ECONNABORTED EPIPE);
+use Errno qw(EAGAIN EBADF ECONNABORTED EPIPE);
 use Fcntl;
 use IO::Handle;
 
@@ -22,12 +22,15 @@ sub now_ms {
     return $seconds * 1000 + int($nanoseconds / 1e6);
 }
 
-# Linux's SMB client answers these to requests that it was about to send when the connection ended, on a hard mount too.
+# Linux's SMB client answers these to requests that it was about to send when the connection ended, on a hard mount too. Over the next
+# connection it answers EBADF to an fsync until it has opened the file again.
+my %again = map { $_ => 1 } EAGAIN, EBADF, ECONNABORTED, EPIPE;
+
 sub persist {
     my ($what, $operation) = @_;
     for (0 .. AGAIN_MAX) {
         return if $operation->();
-        die "$what: $!\n" unless $mount eq "cifs" && ($! == EPIPE || $! == ECONNABORTED || $! == EAGAIN);
+        die "$what: $!\n" unless $mount eq "cifs" && $again{ $! + 0 };
         print "retried $what: $!\n";
         select(undef, undef, undef, AGAIN_S);
     }

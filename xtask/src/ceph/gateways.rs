@@ -178,8 +178,15 @@ impl<'s> Setup<'s> {
         self.gateways[gateway].kill()
     }
 
+    /// Takes a gateway off the network and kills it.
+    pub(super) fn cut_power(&mut self, gateway: usize) -> anyhow::Result<()> {
+        self.gateways[gateway].machine.set_connected(false)?;
+        self.kill(gateway)
+    }
+
     /// Starts a killed gateway again.
     pub(super) fn restart(&mut self, gateway: usize) -> anyhow::Result<()> {
+        self.gateways[gateway].machine.set_connected(true)?;
         self.gateways[gateway].start(self.binary)
     }
 

@@ -46,22 +46,25 @@ struct Mount {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Disruption {
+    /// The gateway leaves the network and ends: clients get no reset of their connections.
+    PowerCut,
+    /// The processes of the gateway end, and its kernel resets the connections.
     Kill,
-    /// Before the clients' grace period has ended.
+    /// Like [`Self::Kill`], before the grace period of the clients has ended.
     KillAgain,
     Move,
 }
 
-const BRIEF: &[Disruption] = &[Disruption::Kill, Disruption::Move];
+const BRIEF: &[Disruption] = &[Disruption::PowerCut, Disruption::KillAgain, Disruption::Move];
 const FULL: &[Disruption] = &[
-    Disruption::Kill,
+    Disruption::PowerCut,
     Disruption::KillAgain,
     Disruption::Move,
     Disruption::Kill,
     Disruption::Move,
+    Disruption::PowerCut,
     Disruption::Kill,
     Disruption::KillAgain,
-    Disruption::Kill,
 ];
 
 pub(super) fn run(binary: &Path, ceph: &Cluster, work: &Path, is_brief: bool) -> anyhow::Result<()> {
@@ -135,10 +138,10 @@ impl Scene<'_, '_> {
     fn disrupt(&mut self, disruption: Disruption) -> anyhow::Result<()> {
         let before = self.client_time()?;
         let from = self.setup.serving(ENDPOINTS[0])?;
-        if disruption == Disruption::Move {
-            self.setup.move_away(from)?;
-        } else {
-            self.setup.kill(from)?;
+        match disruption {
+            Disruption::PowerCut => self.setup.cut_power(from)?,
+            Disruption::Kill | Disruption::KillAgain => self.setup.kill(from)?,
+            Disruption::Move => self.setup.move_away(from)?,
         }
         let after = self.client_time()?;
         let names = MOUNTS.map(|mount| mount.name).join(" ");

@@ -61,6 +61,11 @@ impl Machine {
         ["nsenter".to_owned(), format!("--net={}", self.namespace().display())]
     }
 
+    /// Sets whether the machine is connected to the network.
+    pub(super) fn set_connected(&self, is_connected: bool) -> anyhow::Result<()> {
+        ip(&["link", "set", &self.outer, if is_connected { "up" } else { "down" }])
+    }
+
     /// Sets whether the machine reaches the Ceph cluster.
     pub(super) fn set_cut_from_ceph(&self, is_cut: bool) -> anyhow::Result<()> {
         let verb = if is_cut { "add" } else { "delete" };
