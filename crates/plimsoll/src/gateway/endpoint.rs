@@ -97,7 +97,7 @@ fn end_with_gateway() -> anyhow::Result<()> {
 fn make_empty(dir: &Path) -> anyhow::Result<()> {
     match fs::remove_dir_all(dir) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
-            return Err(error).with_context(|| format!("cannot remove {}", dir.display()));
+            Err(error).with_context(|| format!("cannot remove {}", dir.display()))
         }
         _ => state::make_dir(dir),
     }
