@@ -277,7 +277,7 @@ fn data(is_again: bool, slot: u64) -> Vec<u8> {
 
 /// A slot that was not written yet is zeros.
 fn read_slot(client: &mut Client, file: &[u8], slot: u64) -> anyhow::Result<Vec<u8>> {
-    let mut found = client.read(file, slot * SLOT as u64, SLOT as u32)?.0;
+    let mut found = client.read(file, slot * SLOT as u64, u32::try_from(SLOT)?)?.0;
     found.resize(SLOT, 0);
     Ok(found)
 }

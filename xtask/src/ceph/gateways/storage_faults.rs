@@ -19,15 +19,10 @@ const FULL: Duration = Duration::from_secs(15);
 pub(super) fn evict(setup: &mut Setup<'_>) -> anyhow::Result<()> {
     let gateway = setup.place_together()?;
     let process = setup.gateways[gateway].endpoint(ENDPOINTS[0])?;
-    let addresses = setup.client_addresses(gateway, process)?;
     let sessions = sessions(setup)?;
-    let is_own = |session: &&Value| {
-        client_address(&session["entity"]["addr"]).is_some_and(|at| addresses.contains(&at))
-    };
-    let session = sessions
-        .iter()
-        .find(is_own)
-        .with_context(|| format!("{addresses:?} have no session in {sessions:?}"))?;
+    let is_own = |session: &&Value| session["client_metadata"]["pid"] == process.to_string();
+    let session = sessions.iter().find(is_own);
+    let session = session.with_context(|| format!("process {process} has no session in {sessions:?}"))?;
     let id = format!("id={}", session["id"]);
     let other = Probe::start(setup.endpoint(1).address)?;
     bear(setup, "the session of an endpoint was evicted", "evicted", |setup| {
@@ -37,27 +32,34 @@ pub(super) fn evict(setup: &mut Setup<'_>) -> anyhow::Result<()> {
     setup.settle()
 }
 
-/// Excludes all clients of an endpoint's process from the OSDs: its clients wait, and see no error.
+/// Excludes all clients of an endpoint's process, and then those of a gateway's main process: clients of the endpoint
+/// wait, and see no error.
 pub(super) fn blocklist(setup: &mut Setup<'_>) -> anyhow::Result<()> {
-    let gateway = setup.place_together()?;
-    let process = setup.gateways[gateway].endpoint(ENDPOINTS[0])?;
-    let addresses = setup.client_addresses(gateway, process)?;
-    let other = Probe::start(setup.endpoint(1).address)?;
-    bear(setup, "the clients of an endpoint's process were blocklisted", "blocklisted", |setup| {
-        let exclude = |address: &String| setup.ceph.ceph(&["osd", "blocklist", "add", address]).map(drop);
-        addresses.iter().try_for_each(exclude)
-    })?;
-    eprintln!("ceph: clients of the other endpoint waited {} ms", other.finish()?.as_millis());
+    // Commands run at the first gateway, and would leave clients of theirs there.
+    let gateway = GATEWAYS.len() - 1;
     setup.settle()?;
-    // The gateway itself too: it serves again by itself.
-    let main = setup.gateways[gateway].id()?;
-    let addresses = setup.client_addresses(gateway, main)?;
+    for number in 0..ENDPOINTS.len() {
+        setup.place(number, 1)?;
+    }
+    let of_main = setup.client_addresses(gateway)?;
+    setup.place(0, gateway)?;
+    let of_endpoint: BTreeSet<_> = setup.client_addresses(gateway)?.difference(&of_main).cloned().collect();
+    ensure!(!of_main.is_empty() && of_endpoint.len() > 1, "{of_main:?} and {of_endpoint:?} are not all clients");
+    let other = Probe::start(setup.endpoint(1).address)?;
+    bear(setup, "all clients of an endpoint's process were blocklisted", "blocklisted", |setup| {
+        setup.exclude(&of_endpoint)
+    })?;
+    setup.place(0, gateway)?;
     bear(setup, "the client of a gateway's main process was blocklisted", "blocklisted-main", |setup| {
-        let exclude = |address: &String| setup.ceph.ceph(&["osd", "blocklist", "add", address]).map(drop);
-        addresses.iter().try_for_each(exclude)
+        setup.exclude(&of_main)
     })?;
     let ready = setup.wait_until_ready(gateway, Instant::now())?;
-    eprintln!("ceph: {} is ready again {} ms later", GATEWAYS[gateway], ready.as_millis());
+    eprintln!(
+        "ceph: {} is ready again {} ms later; clients of the other endpoint waited {} ms",
+        GATEWAYS[gateway],
+        ready.as_millis(),
+        other.finish()?.as_millis()
+    );
     setup.place(0, gateway)
 }
 
@@ -114,10 +116,7 @@ pub(super) fn kill_mds(setup: &mut Setup<'_>) -> anyhow::Result<()> {
         setup.ceph.kill_mds()?;
         let since = Instant::now();
         while !setup.ceph.ceph(&["mds", "stat"])?.contains("=b=up:active") {
-            ensure!(
-                since.elapsed() < Duration::from_secs(120),
-                "the second metadata server does not take over"
-            );
+            ensure!(since.elapsed() < Duration::from_secs(120), "the second metadata server does not take over");
         }
         Ok(())
     })?;
@@ -151,31 +150,18 @@ fn sessions(setup: &Setup<'_>) -> anyhow::Result<Vec<Value>> {
 }
 
 impl Setup<'_> {
-    /// The addresses of the Ceph clients in a process, such as `10.77.0.11:0/123`: the monitor names for each its
-    /// connection, and the kernel the connections of the process.
-    fn client_addresses(&self, gateway: usize, process: u32) -> anyhow::Result<BTreeSet<String>> {
-        let [program, namespace] = self.gateways[gateway].machine.prefix();
-        let words = [namespace.as_str(), "ss", "-Htnp", "state", "established"];
-        let listed = crate::process::output(&self.work, &program, &words)?;
-        let listed = String::from_utf8(listed)?;
-        let own = format!("pid={process},");
-        let sockets: BTreeSet<&str> = listed
-            .lines()
-            .filter(|line| line.contains(&own))
-            .filter_map(|line| line.split_whitespace().nth(2))
-            .collect();
+    /// The addresses of Ceph's clients at a gateway, such as `10.77.0.11:0/123`.
+    fn client_addresses(&self, gateway: usize) -> anyhow::Result<BTreeSet<String>> {
         let sessions: Value = serde_json::from_str(&self.ceph.ceph(&["tell", "mon.a", "sessions"])?)?;
-        let is_own = |session: &&Value| {
-            session["socket_addr"]["addr"].as_str().is_some_and(|addr| sockets.contains(addr))
-        };
         let sessions = sessions.as_array().context("no list of sessions")?;
-        let found: BTreeSet<String> = sessions
-            .iter()
-            .filter(is_own)
-            .filter_map(|session| session["addrs"]["addrvec"].as_array()?.iter().find_map(client_address))
-            .collect();
-        ensure!(!found.is_empty(), "process {process} with {sockets:?} is not among {sessions:?}");
-        Ok(found)
+        let addresses = sessions.iter().filter_map(|session| session["addrs"]["addrvec"].as_array());
+        let own = format!("10.77.0.{}:", 11 + gateway);
+        Ok(addresses.flatten().filter_map(client_address).filter(|address| address.starts_with(&own)).collect())
+    }
+
+    fn exclude(&self, clients: &BTreeSet<String>) -> anyhow::Result<()> {
+        let exclude = |client: &String| self.ceph.ceph(&["osd", "blocklist", "add", client]).map(drop);
+        clients.iter().try_for_each(exclude)
     }
 }
 
