@@ -20,7 +20,8 @@ pub(super) fn evict(setup: &mut Setup<'_>) -> anyhow::Result<()> {
     let gateway = setup.place_together()?;
     let process = setup.gateways[gateway].endpoint(ENDPOINTS[0])?;
     let sessions = sessions(setup)?;
-    let is_own = |session: &&Value| session["client_metadata"]["pid"] == process.to_string();
+    let pid = process.to_string();
+    let is_own = |session: &&Value| session["client_metadata"]["pid"] == *pid;
     let session = sessions.iter().find(is_own);
     let session = session.with_context(|| format!("process {process} has no session in {sessions:?}"))?;
     let id = format!("id={}", session["id"]);
@@ -35,7 +36,7 @@ pub(super) fn evict(setup: &mut Setup<'_>) -> anyhow::Result<()> {
 /// Excludes all clients of an endpoint's process, and then those of a gateway's main process: clients of the endpoint
 /// wait, and see no error.
 pub(super) fn blocklist(setup: &mut Setup<'_>) -> anyhow::Result<()> {
-    // Commands run at the first gateway, and would leave clients of theirs there.
+    // Commands run at the first gateway, and would leave their clients there.
     let gateway = GATEWAYS.len() - 1;
     setup.settle()?;
     for number in 0..ENDPOINTS.len() {
