@@ -6,7 +6,9 @@ use std::io;
 use std::sync::{Arc, Mutex};
 
 #[derive(Clone, Default)]
-pub struct Memory(Arc<Mutex<BTreeMap<String, BTreeMap<String, Vec<u8>>>>>);
+pub struct Memory(Arc<Mutex<BTreeMap<String, Pairs>>>);
+
+type Pairs = BTreeMap<String, Vec<u8>>;
 
 impl Memory {
     /// Exchanges the values of two keys.
