@@ -62,6 +62,9 @@ pub(crate) trait Arrival: Send + Sync {
     /// Has earlier clients connect again. The service listens.
     fn wake(&self, connections: Connections);
 
+    /// Stores for the next gateway which connections there are. The service is about to end them one by one.
+    fn begin_close(&self);
+
     /// Ends the way. Calls in flight are answered; connections are open.
     fn close(&self);
 }
@@ -195,6 +198,7 @@ impl Host {
     /// Ends the service: no new calls, answers to those in flight, everything on disk.
     pub(crate) fn stop(self) {
         self.control.stop_jobs();
+        self.arrival.iter().for_each(|arrival| arrival.begin_close());
         let now = Instant::now();
         self.smb.into_iter().for_each(|smb| smb.stop(now + PATIENCE / 2));
         self.frontend.stop(now + PATIENCE);

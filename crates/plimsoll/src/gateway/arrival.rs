@@ -63,6 +63,10 @@ impl AddressArrival {
         {
             tracing::warn!("cannot keep the address of the endpoint: {error:#}");
         }
+        self.store_connections(&mut inner);
+    }
+
+    fn store_connections(&self, inner: &mut Inner) {
         let Some(mut ends) = inner.connections.as_ref().map(|connections| connections.ends(CONNECTIONS_MAX))
         else {
             return;
@@ -99,10 +103,16 @@ impl Arrival for AddressArrival {
         inner.connections = Some(connections);
     }
 
+    fn begin_close(&self) {
+        let mut inner = self.inner.lock();
+        self.store_connections(&mut inner);
+        // A later list would lack connections that have ended here, but whose clients do not know it.
+        inner.connections = None;
+    }
+
     fn close(&self) {
         let mut inner = self.inner.lock();
         inner.is_here = false;
-        inner.connections = None;
         if let Err(error) = inner.mover.release() {
             tracing::warn!("cannot remove the address of the endpoint: {error:#}");
         }
