@@ -1,26 +1,41 @@
 //! The backend of an open volume.
 
+use crate::cluster::Place;
 use crate::error::refused;
 use crate::ffi::Inode;
 use crate::node::Node;
 use crate::node::tree::Tree;
 use crate::node::xattrs::XATTR_NAME_BYTES_MAX;
+use crate::snapshot::{SnapshotRoot, VolumeSnapshots};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use storage::NodeBudget;
 use vfs::{
-    Backend, Blocking, Capabilities, FileKey, FsLimits, FsResult, FsStat, NodeRef, RangeLimits, XattrLimits,
+    Backend, Blocking, Capabilities, FileKey, FsLimits, FsResult, FsStat, NodeRef, RangeLimits, Snapshots,
+    XattrLimits,
+};
+
+const CAPABILITIES: Capabilities = Capabilities {
+    xattrs: Some(XattrLimits { name_bytes_max: XATTR_NAME_BYTES_MAX }),
+    ranges: Some(RangeLimits { clone_bytes: None }),
+    acls: false,
 };
 
 /// The backend of a volume.
 pub(crate) struct Store {
     pub(crate) tree: Arc<Tree>,
     root: Arc<Node>,
+    pub(crate) snapshots: VolumeSnapshots,
 }
 
 impl Store {
-    pub(crate) fn new(tree: Arc<Tree>) -> FsResult<Self> {
+    /// The store of the volume with the root `root`.
+    pub(crate) fn new(tree: Arc<Tree>, root: Inode, budget: &Arc<NodeBudget>) -> FsResult<Self> {
+        let root = Place::new(&tree.cluster, root)?;
+        let root = SnapshotRoot::new(root, *tree.root_key(), limits(&tree), budget);
+        let snapshots = VolumeSnapshots::new(root, &tree, CAPABILITIES);
         let root = tree.root_node()?;
-        Ok(Self { tree, root })
+        Ok(Self { tree, root, snapshots })
     }
 }
 
@@ -50,21 +65,11 @@ impl Backend for Store {
     }
 
     fn limits(&self) -> FsLimits {
-        FsLimits {
-            // CephFS has no limit.
-            links_max: u32::MAX,
-            name_bytes_max: 255,
-            file_bytes_max: self.tree.file_bytes_max,
-            time_step_ns: 1,
-        }
+        limits(&self.tree)
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            xattrs: Some(XattrLimits { name_bytes_max: XATTR_NAME_BYTES_MAX }),
-            ranges: Some(RangeLimits { clone_bytes: None }),
-            acls: false,
-        }
+        CAPABILITIES
     }
 
     fn sync(&self) -> FsResult<()> {
@@ -78,6 +83,20 @@ impl Backend for Store {
 
     fn knows_memory(&self) -> bool {
         false
+    }
+
+    fn snapshots(&self) -> Option<&dyn Snapshots> {
+        Some(&self.snapshots)
+    }
+}
+
+fn limits(tree: &Tree) -> FsLimits {
+    FsLimits {
+        // CephFS has no limit.
+        links_max: u32::MAX,
+        name_bytes_max: 255,
+        file_bytes_max: tree.file_bytes_max,
+        time_step_ns: 1,
     }
 }
 

@@ -7,6 +7,8 @@ use crate::ffi::{Client, Handle, Inode, LIVE, Object, Settings};
 use arc_swap::ArcSwap;
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
+use std::fs::File;
+use std::io::Read;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -69,9 +71,9 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    fn open(options: &Options, generation: u64) -> Result<Self, OpenError> {
+    fn open(options: &Options, generation: u64, snapshot_dir: &CStr) -> Result<Self, OpenError> {
         // A later connection must not end the session of another process: that may have taken over.
-        let client = connect(options, "", generation == 1)?;
+        let client = connect(options, "", generation == 1, snapshot_dir)?;
         let failed = |errno: Errno| {
             OpenError::new(format!("cannot use {} of CephFS: {}", options.directory, io::Error::from(errno)))
         };
@@ -103,15 +105,20 @@ pub(crate) struct Cluster {
     options: Options,
     watch: OnceLock<Watch>,
     current: ArcSwap<Connection>,
+    /// The name under which every directory of CephFS has its snapshots.
+    snapshot_dir: CString,
     /// See [`Cluster::spare`].
     spare: Mutex<Option<Arc<Client>>>,
 }
 
 impl Cluster {
     pub(crate) fn connect(options: &Options) -> Result<Arc<Self>, OpenError> {
-        let current = ArcSwap::from_pointee(Connection::open(options, 1)?);
+        let snapshot_dir = random_name().map_err(|error| {
+            OpenError::new(format!("cannot get random bytes: {error}"))
+        })?;
+        let current = ArcSwap::from_pointee(Connection::open(options, 1, &snapshot_dir)?);
         let (watch, spare) = (OnceLock::new(), Mutex::default());
-        let cluster = Arc::new(Self { options: options.clone(), watch, current, spare });
+        let cluster = Arc::new(Self { options: options.clone(), watch, current, snapshot_dir, spare });
         let watch =
             Watch::start(Arc::downgrade(&cluster)).map_err(|error| OpenError::new(error.to_string()))?;
         let _first = cluster.watch.set(watch);
@@ -138,7 +145,7 @@ impl Cluster {
 
     /// Connects anew after the end of a session. Unstable data of the old one is lost.
     pub(crate) fn reconnect(&self) {
-        match Connection::open(&self.options, self.generation() + 1) {
+        match Connection::open(&self.options, self.generation() + 1, &self.snapshot_dir) {
             Ok(connection) => {
                 self.current.store(Arc::new(connection));
                 tracing::warn!(
@@ -150,6 +157,11 @@ impl Cluster {
                 tracing::error!(%error, "the session with the Ceph cluster ended, and no new one begins")
             }
         }
+    }
+
+    /// The name of the directory of snapshots in every directory. No client of a volume can know it.
+    pub(crate) fn snapshot_dir(&self) -> &CStr {
+        &self.snapshot_dir
     }
 
     /// A directory of the service below its base; made if missing.
@@ -165,7 +177,7 @@ impl Cluster {
         if let Some(client) = spare.as_ref().filter(|client| !client.has_ended()) {
             return Ok(Arc::clone(client));
         }
-        let client = connect(&self.options, ":spare", true).map_err(|error| {
+        let client = connect(&self.options, ":spare", true, &self.snapshot_dir).map_err(|error| {
             tracing::error!(%error, "cannot make a second client of CephFS");
             FsError::Io
         })?;
@@ -201,14 +213,20 @@ impl Place {
     }
 }
 
-fn connect(options: &Options, suffix: &str, resets: bool) -> Result<Arc<Client>, OpenError> {
+fn connect(
+    options: &Options,
+    suffix: &str,
+    resets: bool,
+    snapshot_dir: &CStr,
+) -> Result<Arc<Client>, OpenError> {
     let text = |text: &str| {
         CString::new(text).map_err(|_| OpenError::new(format!("{text:?} must not contain a NUL character")))
     };
     let conf =
         options.conf.to_str().ok_or_else(|| OpenError::new("the path of ceph.conf is not UTF-8".into()))?;
     let settings = client_options().into_iter().map(|(option, value)| Ok((text(option)?, text(value)?)));
-    let settings: Vec<_> = settings.collect::<Result<_, OpenError>>()?;
+    let mut settings: Vec<_> = settings.collect::<Result<_, OpenError>>()?;
+    settings.push((c"client_snapdir".into(), snapshot_dir.into()));
     let file_system = options.file_system.as_deref().map(text).transpose()?;
     let uuid = text(&format!("plimsoll:{}:{}{suffix}", options.directory, options.name))?;
     Client::mount(&Settings {
@@ -223,7 +241,7 @@ fn connect(options: &Options, suffix: &str, resets: bool) -> Result<Arc<Client>,
 }
 
 /// Options of the client, whatever its configuration file says.
-fn client_options() -> [(&'static str, &'static str); 13] {
+fn client_options() -> [(&'static str, &'static str); 12] {
     [
         // Permissions are decided above the backend.
         ("client_permissions", "false"),
@@ -232,8 +250,6 @@ fn client_options() -> [(&'static str, &'static str); 13] {
         ("client_dirsize_rbytes", "false"),
         ("client_quota", "true"),
         ("client_acl_type", ""),
-        // No name that a client of a volume can know.
-        ("client_snapdir", ".plimsoll-snapshots-of-cephfs"),
         // Logs cost more than the calls.
         ("debug_client", "0/0"),
         ("debug_objecter", "0/0"),
@@ -244,6 +260,13 @@ fn client_options() -> [(&'static str, &'static str); 13] {
         // Without an answer of the cluster a start fails after this time.
         ("client_mount_timeout", "30"),
     ]
+}
+
+/// A name that nobody can guess.
+fn random_name() -> io::Result<CString> {
+    let mut bytes = [0; 16];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(CString::new(format!(".{:032x}", u128::from_be_bytes(bytes)))?)
 }
 
 /// Locks the directory against other processes.

@@ -4,8 +4,9 @@ mod charging;
 mod create;
 mod data;
 mod entries;
-mod listing;
-mod ranges;
+pub(crate) mod gate;
+pub(crate) mod listing;
+pub(crate) mod ranges;
 mod setattr;
 pub(crate) mod tree;
 pub(crate) mod xattr_sizes;
@@ -210,12 +211,14 @@ impl Node {
     }
 
     fn lock_change(&self) -> ChangeGuard<'_> {
-        ChangeGuard { node: self, reservations: self.change_lock.lock(), has_begun: false }
+        let passed = self.tree.gate.pass();
+        ChangeGuard { node: self, reservations: self.change_lock.lock(), has_begun: false, _passed: passed }
     }
 
     fn try_lock_change(&self) -> Option<ChangeGuard<'_>> {
+        let passed = self.tree.gate.pass();
         let reservations = self.change_lock.try_lock()?;
-        Some(ChangeGuard { node: self, reservations, has_begun: false })
+        Some(ChangeGuard { node: self, reservations, has_begun: false, _passed: passed })
     }
 
     pub(crate) fn is_pinned(&self) -> bool {
@@ -304,6 +307,8 @@ struct ChangeGuard<'n> {
     reservations: MutexGuard<'n, SpaceReservations>,
     /// The file may have changed, and the new state was not read yet.
     has_begun: bool,
+    /// No snapshot is made meanwhile.
+    _passed: gate::Passed<'n>,
 }
 
 impl ChangeGuard<'_> {

@@ -1,6 +1,7 @@
 //! The files of a volume: finds them by key and by name.
 
 use super::Node;
+use super::gate::ChangeGate;
 use crate::cluster::{Cluster, Place};
 use crate::error::refused;
 use crate::ffi::{Inode, LIVE, Statx};
@@ -15,6 +16,7 @@ use vfs::{Blocking, FileKey, FsError, FsResult, Wait};
 
 pub(crate) struct Tree {
     pub(crate) cluster: Arc<Cluster>,
+    pub(crate) gate: ChangeGate,
     root_key: FileKey,
     pub(crate) table: Arc<Table<Node>>,
     /// The directory of objects that are being made.
@@ -39,6 +41,7 @@ impl Tree {
         let root_key = key_of(&root.attrs().map_err(refused)?)?;
         Ok(Self {
             cluster: Arc::clone(staging.cluster()),
+            gate: ChangeGate::default(),
             root_key,
             table: Table::new(budget),
             staging,
@@ -53,6 +56,10 @@ impl Tree {
 
     pub(crate) fn ledger(&self) -> &Ledger {
         &self.space
+    }
+
+    pub(crate) fn root_key(&self) -> &FileKey {
+        &self.root_key
     }
 
     pub(crate) fn is_root(&self, key: &FileKey) -> bool {
@@ -121,7 +128,7 @@ impl Tree {
     }
 }
 
-pub(super) fn stale_if_missing(errno: rustix::io::Errno) -> FsError {
+pub(crate) fn stale_if_missing(errno: rustix::io::Errno) -> FsError {
     match refused(errno) {
         FsError::NotFound | FsError::Invalid => FsError::Stale,
         error => error,

@@ -107,6 +107,7 @@ impl Volumes {
             };
             if let Some(store) = &store {
                 store.tree.sweep(idle_ticks);
+                store.snapshots.sweep(idle_ticks);
             }
             if checkpoint && let Some(space) = space {
                 space.checkpoint();
@@ -186,7 +187,7 @@ impl Volumes {
         }
         let staging = Place::new(&self.cluster, staging)?;
         let tree = Tree::new(&root, staging, Arc::clone(&space), &self.budget, FILE_BYTES_MAX)?;
-        let store = Arc::new(Store::new(Arc::new(tree))?);
+        let store = Arc::new(Store::new(Arc::new(tree), root, &self.budget)?);
         (slot.store, slot.space) = (Arc::downgrade(&store), Arc::downgrade(&space));
         if is_new && space.is_uncounted() {
             self.count(id, &space);
