@@ -60,6 +60,23 @@ impl UsageStore for RecordStore {
     }
 }
 
+/// The store of a count that is not saved.
+struct NoStore;
+
+impl UsageStore for NoStore {
+    fn write(&self, _: &UsageRecord) -> FsResult<()> {
+        Ok(())
+    }
+
+    fn write_lazily(&self, _: &UsageRecord) -> FsResult<()> {
+        Ok(())
+    }
+
+    fn sync_files(&self) -> FsResult<()> {
+        Ok(())
+    }
+}
+
 /// Whether a volume has an open count. The next opening waits until the record of the last one is written.
 #[derive(Default)]
 pub(crate) struct InUse {
@@ -94,6 +111,14 @@ pub(crate) struct Space {
 }
 
 impl Space {
+    /// A count of new files, without a limit, that is not saved.
+    pub(crate) fn unlimited() -> Self {
+        let capacity = vfs::Capacity { bytes: u64::MAX, files: u64::MAX };
+        let usage = vfs::Usage { bytes: 0, files: 1 };
+        let record = UsageRecord { is_clean: true, capacity, usage, held: 0 };
+        Self { ledger: Ledger::new(&record, Box::new(NoStore)), _in_use: Arc::<InUse>::default().begin() }
+    }
+
     /// Goes on from the record in `dir`.
     pub(crate) fn open(dir: Place, in_use: &Arc<InUse>) -> FsResult<Self> {
         let in_use = in_use.begin();

@@ -11,6 +11,7 @@ use std::ffi::CString;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use storage::{Ledger, NodeBudget, Table};
+use vfs::model::caller::INVALID_ID;
 use vfs::sync::Mutex;
 use vfs::{Blocking, FileKey, FsError, FsResult, Wait};
 
@@ -88,7 +89,7 @@ impl Tree {
         }
         let inode = self.cluster.client().inode_of(number, LIVE).map_err(stale_if_missing)?;
         let stat = inode.attrs().map_err(stale_if_missing)?;
-        if key_of(&stat)? != *key || stat.links == 0 {
+        if key_of(&stat)? != *key || stat.links == 0 || stat.uid == INVALID_ID {
             return Err(FsError::Stale);
         }
         self.adopt(inode, &stat)

@@ -2,6 +2,7 @@
 //!
 //! docs/formats/cephfs.md says where they are. The metadata server makes and deletes one in a single step.
 
+pub(crate) mod held;
 mod index;
 mod node;
 mod places;
@@ -38,6 +39,11 @@ impl VolumeSnapshots {
         Self { volume, tree, capabilities, open: Mutex::default() }
     }
 
+    /// The directory of the engine that has the snapshots.
+    pub(crate) fn dir(&self) -> FsResult<Inode> {
+        self.volume.dir().map_err(refused)
+    }
+
     /// Releases the files of open snapshots that were not used for a while.
     pub(crate) fn sweep(&self, idle_ticks: u32) {
         let open: Vec<_> = self.open.lock().values().filter_map(Weak::upgrade).collect();
@@ -50,7 +56,7 @@ impl Snapshots for VolumeSnapshots {
         if view == ViewId::LIVE || view > ViewId::MAX {
             return Err(FsError::Invalid);
         }
-        let (dir, client) = (self.volume.dir().map_err(refused)?, self.tree.cluster.client());
+        let (dir, client) = (self.dir()?, self.tree.cluster.client());
         // Most data is in the cluster before changes wait.
         client.sync().map_err(refused)?;
         let made = {
@@ -73,7 +79,7 @@ impl Snapshots for VolumeSnapshots {
     }
 
     fn list(&self) -> FsResult<Vec<ViewId>> {
-        list(&self.volume.dir().map_err(refused)?)
+        list(&self.dir()?)
     }
 
     fn open(&self, view: ViewId) -> FsResult<Arc<dyn Backend>> {
@@ -90,7 +96,7 @@ impl Snapshots for VolumeSnapshots {
     }
 
     fn delete(&self, view: ViewId, pace: &mut Pace<'_>) -> FsResult<bool> {
-        let dir = self.volume.dir().map_err(refused)?;
+        let dir = self.dir()?;
         {
             let mut open = self.open.lock();
             remove(&dir, view)?;
@@ -99,6 +105,8 @@ impl Snapshots for VolumeSnapshots {
             }
         }
         self.volume.forget(view);
+        let volume = self.volume.root.inode().and_then(|root| root.lookup(c"..")).map_err(refused)?.0;
+        held::sweep(&volume, &dir)?;
         let _ends_anyway = pace(Progress { done: 1, total: Some(1) });
         Ok(true)
     }
@@ -124,7 +132,7 @@ struct OpenSnapshot {
 impl Drop for OpenSnapshot {
     /// Nodes and the view refer to each other.
     fn drop(&mut self) {
-        self.view.table.close();
+        self.view.close();
     }
 }
 
@@ -179,6 +187,18 @@ pub(crate) fn remove(dir: &Inode, view: ViewId) -> FsResult<()> {
         Ok(()) | Err(Errno::NOENT) => Ok(()),
         Err(errno) => Err(refused(errno)),
     }
+}
+
+/// Deletes all snapshots in a directory of snapshots.
+pub(crate) fn remove_all(dir: &Inode) -> Result<(), Errno> {
+    let mut entries = dir.open_dir()?;
+    let mut names = Vec::new();
+    while let Some(entry) = entries.next(Wanted::Nothing)? {
+        if !matches!(&entry.name[..], b"." | b"..") {
+            names.push(CString::new(entry.name).map_err(|_| Errno::INVAL)?);
+        }
+    }
+    names.iter().try_for_each(|name| dir.remove_dir(name))
 }
 
 /// The name of a snapshot: 16 hexadecimal digits.

@@ -198,7 +198,9 @@ impl SnapshotNode {
     fn child(&self, name: Name<'_>) -> FsResult<Arc<Self>> {
         self.check_dir()?;
         let name = CString::new(name.bytes()).map_err(|_| FsError::Invalid)?;
+        let t = std::time::Instant::now();
         let (inode, stat) = self.inode()?.lookup(&name).map_err(refused)?;
+        if t.elapsed().as_millis() > 50 { println!("SLOW lookup {name:?} {:?} size {} view {}", t.elapsed(), stat.size, self.view.view.0); }
         self.view.adopt(&self.as_arc()?, &name, inode, &stat)
     }
 

@@ -1,6 +1,6 @@
 //! The open files of a snapshot.
 
-use super::index::{Index, Indexed};
+use super::index::{Indexed, SharedIndex};
 use super::node::SnapshotNode;
 use super::places::{Place, Places};
 use super::snapshot_name;
@@ -14,16 +14,10 @@ use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use storage::{NodeBudget, Table};
-use vfs::sync::{Condvar, Mutex};
+use vfs::sync::Mutex;
 use vfs::{Blocking, FileKey, FsError, FsLimits, FsResult, ViewId, Wait};
-
-/// Time that a call waits for the index, before its client has to ask again.
-const INDEX_PATIENCE: Duration = Duration::from_secs(2);
-
-/// Time after a failure until the next attempt.
-const INDEX_PAUSE: Duration = Duration::from_secs(60);
 
 /// The root of a volume, with its directory of snapshots.
 pub(crate) struct SnapshotRoot {
@@ -58,17 +52,9 @@ pub(crate) struct SnapshotView {
     /// The directories in use, by number.
     dirs: Mutex<HashMap<u64, Weak<SnapshotNode>>>,
     is_deleted: AtomicBool,
-    indexing: Mutex<Indexing>,
-    indexed: Condvar,
-}
-
-#[derive(Default)]
-enum Indexing {
-    #[default]
-    None,
-    UnderWay,
-    Done(Arc<Index>),
-    Failed(Instant),
+    /// Nobody serves the snapshot any more.
+    is_closed: AtomicBool,
+    index: SharedIndex,
 }
 
 impl SnapshotView {
@@ -83,8 +69,8 @@ impl SnapshotView {
             volume: Arc::clone(volume),
             dirs: Mutex::default(),
             is_deleted: AtomicBool::new(false),
-            indexing: Mutex::default(),
-            indexed: Condvar::new(),
+            is_closed: AtomicBool::new(false),
+            index: SharedIndex::default(),
         }))
     }
 
@@ -101,6 +87,12 @@ impl SnapshotView {
     pub(super) fn detach(&self) {
         self.is_deleted.store(true, Ordering::Relaxed);
         self.table.all().iter().for_each(|node| node.detach());
+        self.table.close();
+    }
+
+    /// Drops the nodes, which refer to the view.
+    pub(super) fn close(&self) {
+        self.is_closed.store(true, Ordering::Relaxed);
         self.table.close();
     }
 
@@ -195,7 +187,7 @@ impl SnapshotView {
         if let Some(place) = self.volume.places.find(self.view, number) {
             return Ok(place);
         }
-        match self.index()?.find(number).ok_or(FsError::Stale)? {
+        match self.index.find(number, || self.start_index())? {
             Indexed::Directory(place) => Ok(place),
             Indexed::File { parent, hash } => {
                 let dir = self.find_by_number(parent)?;
@@ -208,42 +200,21 @@ impl SnapshotView {
         }
     }
 
-    /// The index. The first call starts a thread that makes it.
-    fn index(self: &Arc<Self>) -> FsResult<Arc<Index>> {
-        let mut indexing = self.indexing.lock();
-        let is_due = match &*indexing {
-            Indexing::None => true,
-            Indexing::Failed(at) => at.elapsed() > INDEX_PAUSE,
-            Indexing::UnderWay | Indexing::Done(_) => false,
-        };
-        if is_due {
-            let view = Arc::downgrade(self);
-            let thread = std::thread::Builder::new().name("snapshot-index".into());
-            thread.spawn(move || make_index(&view)).map_err(|_| FsError::Resource)?;
-            *indexing = Indexing::UnderWay;
-        }
-        let is_under_way = |indexing: &mut Indexing| matches!(indexing, Indexing::UnderWay);
-        match &*self.indexed.wait_timeout_while(indexing, INDEX_PATIENCE, is_under_way).0 {
-            Indexing::Done(index) => Ok(Arc::clone(index)),
-            Indexing::UnderWay => Err(FsError::Wait(Wait::Recall)),
-            Indexing::None | Indexing::Failed(_) => Err(FsError::Resource),
-        }
+    /// Starts the thread that makes the index. It ends early if the snapshot is closed.
+    fn start_index(self: &Arc<Self>) -> FsResult<()> {
+        let view = Arc::downgrade(self);
+        let thread = std::thread::Builder::new().name("snapshot-index".into());
+        let started = thread.spawn(move || {
+            let Some(view) = view.upgrade() else { return };
+            let begun = Instant::now();
+            let is_closed = || view.is_closed.load(Ordering::Relaxed) || view.check().is_err();
+            let made = view.index.make(view.root_inode().map(|(root, _)| root).map_err(refused), &is_closed);
+            match made {
+                Ok(()) => tracing::debug!(view = view.view.0, time = ?begun.elapsed(), "a snapshot has an index"),
+                Err(_) if is_closed() => {}
+                Err(error) => tracing::error!(view = view.view.0, %error, "cannot make the index of a snapshot"),
+            }
+        });
+        started.map(drop).map_err(|_| FsError::Resource)
     }
-}
-
-/// Makes the index of a snapshot, unless it is closed meanwhile.
-fn make_index(view: &Weak<SnapshotView>) {
-    let begun = Instant::now();
-    let Some(root) = view.upgrade().map(|view| view.root_inode().map_err(refused)) else { return };
-    let is_closed = || view.upgrade().is_none_or(|view| view.check().is_err());
-    let made = root.and_then(|(root, _)| Index::of(root, &is_closed));
-    let Some(view) = view.upgrade() else { return };
-    match &made {
-        Ok(_) => tracing::debug!(view = view.view.0, time = ?begun.elapsed(), "a snapshot has an index"),
-        Err(_) if is_closed() => {}
-        Err(error) => tracing::error!(view = view.view.0, %error, "cannot make the index of a snapshot"),
-    }
-    let failed = |_| Indexing::Failed(Instant::now());
-    *view.indexing.lock() = made.map_or_else(failed, |index| Indexing::Done(Arc::new(index)));
-    view.indexed.notify_all();
 }

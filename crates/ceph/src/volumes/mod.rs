@@ -4,6 +4,8 @@
 //! volumes/ID          a volume; attributes: its capacity and usage, and its quota
 //! volumes/ID/files    its root
 //! volumes/ID/new      objects that are being made
+//! volumes/ID/held     files that a revert has taken out, as long as snapshots may have them
+//! volumes/ID/clone    the root of a clone that is being made
 //! trash/ID            a removed volume, until its files are deleted
 //! gateways/NAME       a directory that one process changes
 //! lock                locked by the process that uses all of this
@@ -12,12 +14,15 @@
 //! Every operation may be interrupted and can be repeated. A volume exists if its root exists.
 
 mod recount;
+mod revert;
+mod snapshots;
 mod trash;
 
 use crate::cluster::{Cluster, OpenError, Options, Place, make_private};
 use crate::error::refused;
 use crate::ffi::{Inode, SetMask, Statx, Wanted};
 use crate::node::tree::Tree;
+use crate::snapshot::held;
 use crate::space::{InUse, Space, read_record, write_record};
 use crate::store::{Store, file_system_stat};
 use crate::walk;
@@ -31,7 +36,10 @@ use std::time::{Duration, Instant};
 use storage::{NodeBudget, UsageRecord};
 use trash::Trash;
 use vfs::sync::Mutex;
-use vfs::{Backend, Capacity, Counting, FsError, FsResult, FsStat, Provisioner, Root, Usage, VolumeId};
+use vfs::{
+    Backend, Capacity, Counting, FsError, FsResult, FsStat, Pace, Provisioner, Root, Usage, ViewId, VolumeId,
+    unpaced,
+};
 
 /// `max_file_size` of a new CephFS. A file system with a smaller one refuses earlier.
 const FILE_BYTES_MAX: u64 = 1 << 40;
@@ -176,6 +184,9 @@ impl Volumes {
             return Ok(store);
         }
         let (dir, root) = self.dirs(id)?;
+        if let Some(view) = Self::interrupted_revert(&dir)? {
+            self.revert_closed(id, view, &mut unpaced)?;
+        }
         let staging = make_private(&dir, STAGING).map_err(refused)?;
         let (space, is_new) = match slot.space.upgrade() {
             Some(space) => (space, false),
@@ -299,6 +310,39 @@ impl Provisioner for Volumes {
         Ok(())
     }
 
+    fn revert(&self, id: VolumeId, view: ViewId, pace: &mut Pace<'_>) -> FsResult<bool> {
+        let slot = self.slot(id);
+        let slot = slot.lock();
+        if slot.is_open() {
+            return Err(FsError::Locked);
+        }
+        self.revert_closed(id, view, pace)
+    }
+
+    fn clone_volume(
+        &self,
+        source: VolumeId,
+        view: ViewId,
+        id: VolumeId,
+        root: &Root,
+        capacity: Capacity,
+        pace: &mut Pace<'_>,
+    ) -> FsResult<bool> {
+        let slot = self.slot(id);
+        let slot = slot.lock();
+        let is_missing = matches!(self.dirs(id), Err(FsError::NotFound));
+        if is_missing && !self.copy_clone(source, view, id, pace)? {
+            return Ok(false);
+        }
+        self.apply_root(id, root)?;
+        self.set_limit(&slot, id, false, capacity)?;
+        Ok(true)
+    }
+
+    fn snapshot_bytes(&self, id: VolumeId) -> FsResult<Option<u64>> {
+        self.bytes_of_snapshots(id)
+    }
+
     fn list(&self) -> FsResult<Vec<VolumeId>> {
         let mut entries = self.volumes.inode().and_then(|volumes| volumes.open_dir()).map_err(refused)?;
         let mut ids = Vec::new();
@@ -314,9 +358,10 @@ impl Provisioner for Volumes {
     }
 }
 
-/// Sets the engine's own quota.
+/// Sets the engine's own quota; 0 is none.
 fn set_quota(dir: &Inode, bytes: u64) {
-    let value = bytes.to_string();
+    let held = if bytes == 0 { 0 } else { held::bytes(dir) };
+    let value = bytes.saturating_add(held).to_string();
     let mut now = [0; 24];
     let is_set = dir.xattr(QUOTA, &mut now).is_ok_and(|len| now[..len] == *value.as_bytes());
     if !is_set && let Err(errno) = dir.set_xattr(QUOTA, value.as_bytes(), 0) {
