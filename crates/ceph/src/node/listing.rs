@@ -119,10 +119,10 @@ impl Groups {
         groups
     }
 
-    /// Begins at a hash, with names and numbers alone.
+    /// Begins at the hash of a name, with names and numbers alone.
     pub(crate) fn at_hash(dir: Dir, hash: u32) -> Self {
         let mut groups = Self { dir, wanted: Wanted::Nothing, ahead: None, is_done: false };
-        groups.seek(hash);
+        groups.seek(hash & ((1 << HASH_BITS) - 1));
         groups
     }
 
@@ -171,7 +171,7 @@ fn cookie_of(entry: &Entry) -> FsResult<u64> {
 }
 
 /// The hash by which CephFS orders names: that of Robert Jenkins from 1996, over words in little-endian order.
-fn name_hash(name: &[u8]) -> u32 {
+pub(crate) fn name_hash(name: &[u8]) -> u32 {
     let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, &byte| word << 8 | u32::from(byte));
     let (blocks, rest) = name.as_chunks::<12>();
     let mut state = [0x9e37_79b9, 0x9e37_79b9, 0u32];

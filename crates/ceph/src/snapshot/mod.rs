@@ -6,6 +6,7 @@ pub(crate) mod held;
 mod index;
 mod node;
 mod places;
+mod settle;
 mod view;
 
 use crate::error::refused;

@@ -3,6 +3,7 @@
 use super::index::{Indexed, SharedIndex};
 use super::node::SnapshotNode;
 use super::places::{Place, Places};
+use super::settle::Settler;
 use super::snapshot_name;
 use crate::cluster::{Cluster, Place as Directory};
 use crate::error::refused;
@@ -26,11 +27,13 @@ pub(crate) struct SnapshotRoot {
     pub(crate) limits: FsLimits,
     pub(crate) budget: Arc<NodeBudget>,
     pub(super) places: Places,
+    settler: Settler,
 }
 
 impl SnapshotRoot {
     pub(crate) fn new(root: Directory, key: FileKey, limits: FsLimits, budget: &Arc<NodeBudget>) -> Self {
-        Self { root, key, limits, budget: Arc::clone(budget), places: Places::default() }
+        let settler = Settler::new(root.cluster());
+        Self { root, key, limits, budget: Arc::clone(budget), places: Places::default(), settler }
     }
 
     pub(super) fn forget(&self, view: ViewId) {
@@ -94,6 +97,11 @@ impl SnapshotView {
     pub(super) fn close(&self) {
         self.is_closed.store(true, Ordering::Relaxed);
         self.table.close();
+    }
+
+    /// Looks up a name in a directory of the snapshot.
+    pub(super) fn lookup(&self, dir: &Arc<Inode>, name: &CStr) -> Result<(Inode, Statx), Errno> {
+        self.volume.settler.lookup(dir, name)
     }
 
     pub(super) fn root_inode(&self) -> Result<(Inode, Statx), Errno> {
@@ -160,7 +168,7 @@ impl SnapshotView {
             above = parent;
         };
         while let Some((number, name)) = names.pop() {
-            let found = node.inode()?.lookup(&name);
+            let found = self.lookup(&node.inode()?, &name);
             let (inode, stat) = found.map_err(crate::node::tree::stale_if_missing)?;
             if stat.inode != number {
                 return Err(FsError::Stale);
