@@ -113,9 +113,8 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     pub(crate) fn connect(options: &Options) -> Result<Arc<Self>, OpenError> {
-        let snapshot_dir = random_name().map_err(|error| {
-            OpenError::new(format!("cannot get random bytes: {error}"))
-        })?;
+        let snapshot_dir =
+            random_name().map_err(|error| OpenError::new(format!("cannot get random bytes: {error}")))?;
         let current = ArcSwap::from_pointee(Connection::open(options, 1, &snapshot_dir)?);
         let (watch, spare) = (OnceLock::new(), Mutex::default());
         let cluster = Arc::new(Self { options: options.clone(), watch, current, snapshot_dir, spare });

@@ -47,8 +47,8 @@ pub(crate) fn hold(held: &Inode, dir: &Inode, name: &CStr, inode: &Inode, stat: 
     }
 }
 
-/// Deletes what is held in the volume with the directory `volume` and is younger than its last snapshot. `snapshots` is the
-/// directory of the snapshots.
+/// Deletes what is held in the volume with the directory `volume` and is younger than its last snapshot, and the names of
+/// files that are back in the volume. `snapshots` is the directory of the snapshots.
 pub(crate) fn sweep(volume: &Inode, snapshots: &Inode) -> FsResult<()> {
     let held = match volume.lookup(HELD) {
         Err(Errno::NOENT) => return Ok(()),
@@ -60,7 +60,8 @@ pub(crate) fn sweep(volume: &Inode, snapshots: &Inode) -> FsResult<()> {
     while let Some(entry) = entries.next(Wanted::Attrs).map_err(refused)? {
         let born = (entry.stat.born.seconds, entry.stat.born.nanos);
         let may_be_in = last.is_some_and(|last| born <= (last.seconds, last.nanos));
-        if !matches!(&entry.name[..], b"." | b"..") && !may_be_in {
+        let is_doomed = !may_be_in || !is_held(&entry.stat);
+        if !matches!(&entry.name[..], b"." | b"..") && is_doomed {
             doomed.push((entry.name, file_type(&entry.stat)?));
         }
     }

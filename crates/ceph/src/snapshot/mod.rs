@@ -73,6 +73,13 @@ impl Snapshots for VolumeSnapshots {
                 );
                 return Err(FsError::TooManyLinks);
             }
+            Err(errno @ (Errno::PERM | Errno::ACCESS)) => {
+                tracing::error!(
+                    "CephFS refuses a snapshot: give the Ceph user the capability `s`, and allow new snapshots of the file \
+                     system"
+                );
+                return Err(refused(errno));
+            }
             Err(errno) => return Err(refused(errno)),
         }
         // Data that was acknowledged before and is not in the cluster yet belongs to the snapshot.
@@ -184,7 +191,9 @@ pub(crate) fn list(dir: &Inode) -> FsResult<Vec<ViewId>> {
 
 /// Deletes a snapshot, if it exists.
 pub(crate) fn remove(dir: &Inode, view: ViewId) -> FsResult<()> {
-    match dir.remove_dir(&snapshot_name(view)) {
+    let name = snapshot_name(view);
+    // After a request to delete one that does not exist, libcephfs cannot unmount any more.
+    match dir.lookup(&name).and_then(|_| dir.remove_dir(&name)) {
         Ok(()) | Err(Errno::NOENT) => Ok(()),
         Err(errno) => Err(refused(errno)),
     }

@@ -218,9 +218,13 @@ impl SnapshotView {
             let is_closed = || view.is_closed.load(Ordering::Relaxed) || view.check().is_err();
             let made = view.index.make(view.root_inode().map(|(root, _)| root).map_err(refused), &is_closed);
             match made {
-                Ok(()) => tracing::debug!(view = view.view.0, time = ?begun.elapsed(), "a snapshot has an index"),
+                Ok(()) => {
+                    tracing::debug!(view = view.view.0, time = ?begun.elapsed(), "a snapshot has an index")
+                }
                 Err(_) if is_closed() => {}
-                Err(error) => tracing::error!(view = view.view.0, %error, "cannot make the index of a snapshot"),
+                Err(error) => {
+                    tracing::error!(view = view.view.0, %error, "cannot make the index of a snapshot")
+                }
             }
         });
         started.map(drop).map_err(|_| FsError::Resource)

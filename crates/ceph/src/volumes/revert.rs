@@ -106,7 +106,8 @@ impl<'r, 'p> Revert<'r, 'p> {
     fn take_all(&mut self) -> Result<(), Stop> {
         let root = self.tree.cluster.client().inode_of(inode_of(self.tree.root_key())?, LIVE)?;
         let names = names_of(&root)?;
-        let top = Taking { live: root, snapshot: Some(self.snapshot.root()), name: CString::default(), names };
+        let top =
+            Taking { live: root, snapshot: Some(self.snapshot.root()), name: CString::default(), names };
         let mut levels = vec![top];
         while let Some(level) = levels.last_mut() {
             if let Some(name) = level.names.pop() {
@@ -189,7 +190,8 @@ impl<'r, 'p> Revert<'r, 'p> {
             Err(errno) => return Err(errno.into()),
         };
         if is_missing && !self.place_known(&live_dir, &name, &snapshot.key(), &attrs)? {
-            let made = make_like(&dir.node(), name_of(name.as_bytes())?, &attrs, &link_of(&snapshot, &attrs)?)?;
+            let made =
+                make_like(&dir.node(), name_of(name.as_bytes())?, &attrs, &link_of(&snapshot, &attrs)?)?;
             self.remade.insert(snapshot.key(), made.key());
         }
         let (inode, stat) = live_dir.lookup(&name)?;

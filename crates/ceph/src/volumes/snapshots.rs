@@ -121,4 +121,3 @@ pub(super) fn remove_all(dir: &Inode, snapshot_dir: &CStr) -> Result<(), Errno> 
     }
     Ok(())
 }
-
