@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use storage::{Ledger, USAGE_RECORD_BYTES, UsageRecord, UsageStore};
 use vfs::sync::{Condvar, Mutex};
-use vfs::{FsError, FsResult, Wait};
+use vfs::{FsError, FsResult, FsStat, Wait};
 
 /// The attribute of a volume's directory with its capacity and usage.
 const USAGE: &std::ffi::CStr = c"trusted.plimsoll.usage";
@@ -149,4 +149,19 @@ impl Drop for Space {
         self.ledger.close(Instant::now());
         self.ledger.seal();
     }
+}
+
+/// The space of the whole file system.
+pub(crate) fn file_system_stat(root: &Inode) -> FsResult<FsStat> {
+    let stat = root.statfs().map_err(refused)?;
+    let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
+    Ok(FsStat {
+        bytes_total: bytes(stat.f_blocks),
+        bytes_free: bytes(stat.f_bfree),
+        bytes_available: bytes(stat.f_bavail),
+        // CephFS has no fixed number of files.
+        files_total: 0,
+        files_free: 0,
+        files_available: 0,
+    })
 }

@@ -7,6 +7,7 @@ use crate::node::Node;
 use crate::node::tree::Tree;
 use crate::node::xattrs::XATTR_NAME_BYTES_MAX;
 use crate::snapshot::{SnapshotRoot, VolumeSnapshots};
+use crate::space::file_system_stat;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use storage::NodeBudget;
@@ -98,19 +99,4 @@ fn limits(tree: &Tree) -> FsLimits {
         file_bytes_max: tree.file_bytes_max,
         time_step_ns: 1,
     }
-}
-
-/// The space of the whole file system.
-pub(crate) fn file_system_stat(root: &Inode) -> FsResult<FsStat> {
-    let stat = root.statfs().map_err(refused)?;
-    let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
-    Ok(FsStat {
-        bytes_total: bytes(stat.f_blocks),
-        bytes_free: bytes(stat.f_bfree),
-        bytes_available: bytes(stat.f_bavail),
-        // CephFS has no fixed number of files.
-        files_total: 0,
-        files_free: 0,
-        files_available: 0,
-    })
 }

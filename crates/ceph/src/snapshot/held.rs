@@ -3,7 +3,7 @@
 //!
 //! Each is in one directory of the volume, under its key. Its owner is [`INVALID_ID`], so that no key leads to it.
 
-use super::{list, snapshot_name};
+use super::engine::{list, snapshot_name};
 use crate::error::refused;
 use crate::ffi::{Inode, SetMask, Statx, TimeSpec, Wanted};
 use crate::stat::{file_type, key_of};

@@ -2,6 +2,7 @@
 //!
 //! docs/formats/cephfs.md says where they are. The metadata server makes and deletes one in a single step.
 
+mod engine;
 pub(crate) mod held;
 mod index;
 mod node;
@@ -10,12 +11,14 @@ mod settle;
 mod view;
 
 use crate::error::refused;
-use crate::ffi::{Inode, Object, Wanted};
+use crate::ffi::{Inode, Object};
 use crate::node::tree::Tree;
+use crate::space::file_system_stat;
+pub(crate) use engine::{list, remove_below};
+use engine::{remove, snapshot_name};
 use node::SnapshotNode;
 use rustix::io::Errno;
 use std::collections::HashMap;
-use std::ffi::CString;
 use std::sync::{Arc, Weak};
 use vfs::sync::Mutex;
 use vfs::{
@@ -154,7 +157,7 @@ impl Backend for OpenSnapshot {
     }
 
     fn stat(&self) -> FsResult<FsStat> {
-        crate::store::file_system_stat(&*self.root.inode()?)
+        file_system_stat(&*self.root.inode()?)
     }
 
     fn limits(&self) -> FsLimits {
@@ -176,48 +179,4 @@ impl Backend for OpenSnapshot {
     fn knows_memory(&self) -> bool {
         false
     }
-}
-
-/// The snapshots in a directory of snapshots, in ascending order.
-pub(crate) fn list(dir: &Inode) -> FsResult<Vec<ViewId>> {
-    let mut entries = dir.open_dir().map_err(refused)?;
-    let mut views = Vec::new();
-    while let Some(entry) = entries.next(Wanted::Nothing).map_err(refused)? {
-        views.extend(view_of(&entry.name));
-    }
-    views.sort_unstable();
-    Ok(views)
-}
-
-/// Deletes a snapshot, if it exists.
-pub(crate) fn remove(dir: &Inode, view: ViewId) -> FsResult<()> {
-    let name = snapshot_name(view);
-    // After a request to delete one that does not exist, libcephfs cannot unmount any more.
-    match dir.lookup(&name).and_then(|_| dir.remove_dir(&name)) {
-        Ok(()) | Err(Errno::NOENT) => Ok(()),
-        Err(errno) => Err(refused(errno)),
-    }
-}
-
-/// Deletes all snapshots in a directory of snapshots.
-pub(crate) fn remove_all(dir: &Inode) -> Result<(), Errno> {
-    let mut entries = dir.open_dir()?;
-    let mut names = Vec::new();
-    while let Some(entry) = entries.next(Wanted::Nothing)? {
-        if !matches!(&entry.name[..], b"." | b"..") {
-            names.push(CString::new(entry.name).map_err(|_| Errno::INVAL)?);
-        }
-    }
-    names.iter().try_for_each(|name| dir.remove_dir(name))
-}
-
-/// The name of a snapshot: 16 hexadecimal digits.
-fn snapshot_name(view: ViewId) -> CString {
-    CString::new(format!("{:016x}", view.0)).unwrap_or_default()
-}
-
-/// The snapshot of a name; `None` if it is not the name of one.
-fn view_of(text: &[u8]) -> Option<ViewId> {
-    let view = ViewId(u32::from_str_radix(std::str::from_utf8(text).ok()?, 16).ok()?);
-    (view != ViewId::LIVE && snapshot_name(view).as_bytes() == text).then_some(view)
 }

@@ -38,7 +38,7 @@ pub(crate) struct SnapshotNode {
 struct Opened {
     /// The connection of the following.
     generation: u64,
-    /// Of a directory only: a file of which no name is in memory would be taken for the live one.
+    /// Set for directories only: a file of which no name is in memory would be taken for the live one.
     dir: Option<Arc<Inode>>,
     reader: Option<Arc<Handle>>,
 }

@@ -1,10 +1,10 @@
 //! The open files of a snapshot.
 
+use super::engine::snapshot_name;
 use super::index::{Indexed, SharedIndex};
 use super::node::SnapshotNode;
 use super::places::{Place, Places};
 use super::settle::Settler;
-use super::snapshot_name;
 use crate::cluster::{Cluster, Place as Directory};
 use crate::error::refused;
 use crate::ffi::{Inode, Statx};

@@ -61,7 +61,7 @@ impl From<Errno> for Stop {
 /// A directory from which names are taken.
 struct Taking {
     live: Inode,
-    /// The same directory in the snapshot; `None` if it is not there, so that all its names go.
+    /// This directory in the snapshot; `None` if it is not there, so that all its names go.
     snapshot: Option<NodeRef>,
     name: CString,
     names: Vec<Vec<u8>>,

@@ -108,16 +108,3 @@ impl Volumes {
         Ok(snapshot::list(&snapshots)?.is_empty().then_some(0))
     }
 }
-
-/// Deletes the snapshots of a removed volume: the engine removes no directory that has some.
-pub(super) fn remove_all(dir: &Inode, snapshot_dir: &CStr) -> Result<(), Errno> {
-    for root in [ROOT, CLONE] {
-        let snapshots = match dir.lookup(root).and_then(|(root, _)| root.lookup(snapshot_dir)) {
-            Ok((snapshots, _)) => snapshots,
-            Err(Errno::NOENT | Errno::NOTDIR) => continue,
-            Err(errno) => return Err(errno),
-        };
-        snapshot::remove_all(&snapshots)?;
-    }
-    Ok(())
-}

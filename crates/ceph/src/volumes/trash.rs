@@ -2,10 +2,10 @@
 //!
 //! Everything in the directory `trash` is deleted, so a new process completes an interrupted deletion.
 
-use super::snapshots;
 use crate::cluster::Place;
 use crate::error::refused;
 use crate::ffi::{Inode, Wanted};
+use crate::snapshot;
 use crate::walk;
 use rustix::io::Errno;
 use std::collections::HashSet;
@@ -166,7 +166,8 @@ impl Shared {
     fn delete_tree(&self, name: &CStr) -> Result<bool, Errno> {
         let dir = self.dir.inode()?;
         let (root, _) = dir.lookup(name)?;
-        snapshots::remove_all(&root, self.dir.cluster().snapshot_dir())?;
+        // The engine removes no directory that has snapshots.
+        snapshot::remove_below(&root, self.dir.cluster().snapshot_dir())?;
         if !walk::empty(&root, &|| self.state.lock().is_stopping)? {
             return Ok(false);
         }
