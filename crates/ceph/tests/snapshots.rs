@@ -214,6 +214,37 @@ fn snapshot_under_writers_is_one_moment() {
     });
 }
 
+/// A copy takes several steps of the engine.
+#[test]
+#[ignore = "needs a Ceph cluster: cargo xtask ceph"]
+fn copy_under_way_is_in_a_snapshot_whole_or_not_at_all() {
+    const BYTES: usize = 8 << 20;
+    let (_volumes, volume) = volume();
+    let root = volume.root();
+    let sources = [1, 2].map(|byte| file(&root, &format!("source-{byte}"), &vec![byte; BYTES]));
+    let target = file(&root, "target", &vec![1; BYTES]);
+    let is_ending = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for source in sources.iter().cycle().take_while(|_| !is_ending.load(Ordering::SeqCst)) {
+                let span = vfs::Span { source: 0, target: 0, len: BYTES as u64 };
+                let ranges = source.ranges().expect("ranges");
+                let copied = ranges.copy_to(&target, &span, KEEP_SET_ID).map(|(bytes, _)| bytes);
+                assert_eq!(copied, Ok(BYTES as u64));
+            }
+        });
+        for view in 1..=10 {
+            std::thread::sleep(Duration::from_millis(30));
+            of(&volume).create(ViewId(view)).expect("a snapshot");
+            let snapshot = of(&volume).open(ViewId(view)).expect("the snapshot");
+            let seen = contents(&snapshot.node(&target.key(), ALLOWED).expect("the file"));
+            let torn = seen.iter().position(|byte| Some(byte) != seen.first());
+            is_ending.store(torn.is_some() || view == 10, Ordering::SeqCst);
+            assert_eq!((seen.len(), torn), (BYTES, None), "in {view}");
+        }
+    });
+}
+
 /// The metadata server waits for the client that may write the file, which has nothing to tell for 10 to 15 seconds.
 #[test]
 #[ignore = "needs a Ceph cluster: cargo xtask ceph"]

@@ -17,8 +17,11 @@ use vfs::{FileType, FsError, FsResult, Wait};
 
 /// Files that an index has at most: about 450 MB.
 const FILES_MAX: usize = 1 << 24;
-/// Time that a call waits for the index, before its client has to ask again.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Time that a call waits for the index, before its client has to ask again: of the first calls, and of others, so that few
+/// threads wait.
+const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE_OF_OTHERS: Duration = Duration::from_millis(100);
+const WAITING_MAX: u32 = 2;
 /// Time after a failure until the next attempt.
 const PAUSE: Duration = Duration::from_secs(60);
 
@@ -33,6 +36,8 @@ pub(super) struct SharedIndex {
 struct State {
     phase: Phase,
     names: Names,
+    /// Calls that wait.
+    waiting: u32,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -80,7 +85,6 @@ struct Level {
 impl SharedIndex {
     /// The place of the file with this number; [`FsError::Stale`] if the snapshot does not have it. `start` makes the index.
     pub(super) fn find(&self, number: u64, start: impl FnOnce() -> FsResult<()>) -> FsResult<Indexed> {
-        let end = Instant::now() + PATIENCE;
         let mut state = self.state.lock();
         let is_due = match state.phase {
             Phase::Missing => true,
@@ -89,20 +93,19 @@ impl SharedIndex {
         };
         if is_due {
             start()?;
-            *state = State { phase: Phase::UnderWay, names: Names::default() };
+            (state.phase, state.names) = (Phase::UnderWay, Names::default());
         }
-        loop {
-            if let Some(found) = state.names.find(number) {
-                return Ok(found);
-            }
-            let patience = end.saturating_duration_since(Instant::now());
-            match state.phase {
-                Phase::Done => return Err(FsError::Stale),
-                Phase::Missing | Phase::Failed(_) => return Err(FsError::Resource),
-                Phase::UnderWay if patience.is_zero() => return Err(FsError::Wait(Wait::Recall)),
-                Phase::UnderWay => state = self.changed.wait_timeout(state, patience).0,
-            }
-        }
+        let patience = if state.waiting < WAITING_MAX { PATIENCE } else { PATIENCE_OF_OTHERS };
+        state.waiting += 1;
+        let is_open =
+            |state: &mut State| state.phase == Phase::UnderWay && state.names.find(number).is_none();
+        state = self.changed.wait_timeout_while(state, patience, is_open).0;
+        state.waiting -= 1;
+        state.names.find(number).ok_or(match state.phase {
+            Phase::Done => FsError::Stale,
+            Phase::UnderWay => FsError::Wait(Wait::Recall),
+            Phase::Missing | Phase::Failed(_) => FsError::Resource,
+        })
     }
 
     /// Lists everything below `root`. Ends early once `stop` returns true.
