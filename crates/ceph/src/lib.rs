@@ -4,7 +4,8 @@
 //! [`Rados`] changes objects of a pool atomically and shuts out other clients.
 //! Each library is loaded when it is first used: a service that uses none needs no Ceph.
 //!
-//! Layers, top down: `rados`, `volumes`, `store`, `walk`, `node`, `owner_files`, `space`, `cluster`, `stat`, `error`, `ffi`.
+//! Layers, top down: `rados`, `volumes`, `store`, `snapshot`, `walk`, `node`, `owner_files`, `space`, `cluster`, `stat`,
+//! `error`, `ffi`.
 
 #![warn(unreachable_pub)]
 #![deny(unsafe_code)]
@@ -15,6 +16,7 @@ mod ffi;
 mod node;
 mod owner_files;
 mod rados;
+mod snapshot;
 mod space;
 mod stat;
 mod store;

@@ -5,9 +5,11 @@ use crate::error::refused;
 use crate::ffi::Inode;
 use rustix::io::Errno;
 use std::sync::Arc;
-use storage::{Ledger, USAGE_RECORD_BYTES, UsageRecord, UsageStore};
+use storage::{
+    CountQueue, Ledger, OwnerLedger, OwnerStore, USAGE_RECORD_BYTES, UsageRecord, UsageStore, volume_name,
+};
 use vfs::sync::{Condvar, Mutex};
-use vfs::{FsError, FsResult, Wait};
+use vfs::{FsError, FsResult, FsStat, VolumeId, Wait};
 
 /// The attribute of a volume's directory with its capacity and usage.
 const USAGE: &std::ffi::CStr = c"trusted.plimsoll.usage";
@@ -27,14 +29,18 @@ pub(crate) fn write_record(dir: &Inode, record: &UsageRecord) -> FsResult<()> {
     dir.set_xattr(USAGE, &record.encode(), 0).and_then(|()| dir.sync(false)).map_err(refused)
 }
 
-/// The directory of an open volume.
+/// The directory of a volume.
 pub(crate) struct VolumeDir {
     place: Place,
-    /// The connection at the opening.
+    /// The connection at the beginning.
     generation: u64,
 }
 
 impl VolumeDir {
+    fn new(place: Place) -> Arc<Self> {
+        Arc::new(Self { generation: place.cluster().generation(), place })
+    }
+
     pub(crate) fn inode(&self) -> FsResult<Arc<Inode>> {
         self.place.inode().map_err(refused)
     }
@@ -62,6 +68,49 @@ impl UsageStore for RecordStore {
 
     fn sync_files(&self) -> FsResult<()> {
         self.0.sync_files()
+    }
+}
+
+/// The store of counts that are not saved.
+struct NoStore;
+
+impl UsageStore for NoStore {
+    fn write(&self, _: &UsageRecord) -> FsResult<()> {
+        Ok(())
+    }
+
+    fn write_lazily(&self, _: &UsageRecord) -> FsResult<()> {
+        Ok(())
+    }
+
+    fn sync_files(&self) -> FsResult<()> {
+        Ok(())
+    }
+}
+
+impl OwnerStore for NoStore {
+    fn open_table(&mut self, _: bool) -> FsResult<bool> {
+        Ok(false)
+    }
+
+    fn read_table(&self) -> FsResult<Vec<u8>> {
+        Ok(Vec::new())
+    }
+
+    fn write_table(&self, _: &[u8], _: bool) -> FsResult<()> {
+        Ok(())
+    }
+
+    fn sync_table(&self) -> FsResult<()> {
+        Ok(())
+    }
+
+    fn read_rules(&self) -> FsResult<Option<Vec<u8>>> {
+        Ok(None)
+    }
+
+    fn replace_rules(&self, _: &[u8]) -> FsResult<()> {
+        Err(FsError::NotSupported)
     }
 }
 
@@ -95,6 +144,16 @@ impl Drop for InUseGuard {
 /// The capacity of an open volume, and the quotas of users and groups. Saved on drop.
 pub(crate) type Limit = storage::Limit<Space>;
 
+/// A count of new files that no client uses: nothing is refused or saved, and owners are not counted.
+pub(crate) fn unlimited(id: VolumeId, dir: Place, queue: Arc<dyn CountQueue<Space>>) -> FsResult<Limit> {
+    let capacity = vfs::Capacity { bytes: u64::MAX, files: u64::MAX };
+    let usage = vfs::Usage { bytes: 0, files: 1 };
+    let record = UsageRecord { is_clean: true, capacity, usage, held: 0 };
+    let ledger = Ledger::new(&record, Box::new(NoStore));
+    let space = Space { ledger, dir: VolumeDir::new(dir), _in_use: Arc::<InUse>::default().begin() };
+    Ok(Limit::new(space, OwnerLedger::open(volume_name(id), Box::new(NoStore))?, id, queue))
+}
+
 /// The count of an open volume.
 pub(crate) struct Space {
     pub(crate) ledger: Ledger,
@@ -113,7 +172,7 @@ impl Space {
             usage: vfs::Usage::default(),
             held: 0,
         };
-        let dir = Arc::new(VolumeDir { generation: place.cluster().generation(), place });
+        let dir = VolumeDir::new(place);
         let record = read_record(&*dir.inode()?)?.unwrap_or(unknown);
         let ledger = Ledger::new(&record, Box::new(RecordStore(Arc::clone(&dir))));
         Ok(Self { ledger, dir, _in_use: in_use })
@@ -132,4 +191,19 @@ impl storage::Space for Space {
     fn set_removed(&self) {
         self.ledger.set_removed();
     }
+}
+
+/// The space of the whole file system.
+pub(crate) fn file_system_stat(root: &Inode) -> FsResult<FsStat> {
+    let stat = root.statfs().map_err(refused)?;
+    let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
+    Ok(FsStat {
+        bytes_total: bytes(stat.f_blocks),
+        bytes_free: bytes(stat.f_bfree),
+        bytes_available: bytes(stat.f_bavail),
+        // CephFS has no fixed number of files.
+        files_total: 0,
+        files_free: 0,
+        files_available: 0,
+    })
 }

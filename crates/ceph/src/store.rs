@@ -1,31 +1,45 @@
 //! The backend of an open volume.
 
+use crate::cluster::Place;
 use crate::error::refused;
 use crate::ffi::Inode;
 use crate::node::Node;
 use crate::node::tree::Tree;
 use crate::node::xattrs::XATTR_NAME_BYTES_MAX;
+use crate::snapshot::{SnapshotRoot, VolumeSnapshots};
+use crate::space::file_system_stat;
 use crate::walk;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
-use storage::Tally;
+use storage::{NodeBudget, Tally};
 use vfs::{
     Backend, Blocking, Capabilities, FileKey, FsLimits, FsResult, FsStat, NodeRef, QuotaCheck, QuotaOwner,
-    QuotaReport, QuotaRule, QuotaUse, Quotas, RangeLimits, XattrLimits,
+    QuotaReport, QuotaRule, QuotaUse, Quotas, RangeLimits, Snapshots, XattrLimits,
+};
+
+const CAPABILITIES: Capabilities = Capabilities {
+    xattrs: Some(XattrLimits { name_bytes_max: XATTR_NAME_BYTES_MAX }),
+    ranges: Some(RangeLimits { clone_bytes: None }),
+    acls: false,
 };
 
 /// The backend of a volume.
 pub(crate) struct Store {
     pub(crate) tree: Arc<Tree>,
     root: Arc<Node>,
+    pub(crate) snapshots: VolumeSnapshots,
 }
 
 impl Store {
-    pub(crate) fn new(tree: Arc<Tree>) -> FsResult<Self> {
+    /// The store of the volume with the root `root`.
+    pub(crate) fn new(tree: Arc<Tree>, root: Inode, budget: &Arc<NodeBudget>) -> FsResult<Self> {
+        let root = Place::new(&tree.cluster, root)?;
+        let root = SnapshotRoot::new(root, *tree.root_key(), limits(&tree), budget);
+        let snapshots = VolumeSnapshots::new(root, &tree, CAPABILITIES);
         let root = tree.root_node()?;
         let live: Weak<Tree> = Arc::downgrade(&tree);
         tree.limit.owners().attach(live);
-        Ok(Self { tree, root })
+        Ok(Self { tree, root, snapshots })
     }
 }
 
@@ -55,21 +69,11 @@ impl Backend for Store {
     }
 
     fn limits(&self) -> FsLimits {
-        FsLimits {
-            // CephFS has no limit.
-            links_max: u32::MAX,
-            name_bytes_max: 255,
-            file_bytes_max: self.tree.file_bytes_max,
-            time_step_ns: 1,
-        }
+        limits(&self.tree)
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            xattrs: Some(XattrLimits { name_bytes_max: XATTR_NAME_BYTES_MAX }),
-            ranges: Some(RangeLimits { clone_bytes: None }),
-            acls: false,
-        }
+        CAPABILITIES
     }
 
     fn sync(&self) -> FsResult<()> {
@@ -83,6 +87,10 @@ impl Backend for Store {
 
     fn knows_memory(&self) -> bool {
         false
+    }
+
+    fn snapshots(&self) -> Option<&dyn Snapshots> {
+        Some(&self.snapshots)
     }
 
     fn quotas(&self) -> Option<&dyn Quotas> {
@@ -122,17 +130,12 @@ impl Quotas for Store {
     }
 }
 
-/// The space of the whole file system.
-pub(crate) fn file_system_stat(root: &Inode) -> FsResult<FsStat> {
-    let stat = root.statfs().map_err(refused)?;
-    let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
-    Ok(FsStat {
-        bytes_total: bytes(stat.f_blocks),
-        bytes_free: bytes(stat.f_bfree),
-        bytes_available: bytes(stat.f_bavail),
-        // CephFS has no fixed number of files.
-        files_total: 0,
-        files_free: 0,
-        files_available: 0,
-    })
+fn limits(tree: &Tree) -> FsLimits {
+    FsLimits {
+        // CephFS has no limit.
+        links_max: u32::MAX,
+        name_bytes_max: 255,
+        file_bytes_max: tree.file_bytes_max,
+        time_step_ns: 1,
+    }
 }

@@ -7,6 +7,8 @@ use crate::ffi::{Client, Handle, Inode, LIVE, Object, Settings};
 use arc_swap::ArcSwap;
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
+use std::fs::File;
+use std::io::Read;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -58,9 +60,9 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    fn open(options: &Options, generation: u64) -> Result<Self, OpenError> {
+    fn open(options: &Options, generation: u64, snapshot_dir: &CStr) -> Result<Self, OpenError> {
         // A later connection must not end the session of another process: that may have taken over.
-        let client = connect(options, "", generation == 1)?;
+        let client = connect(options, "", generation == 1, snapshot_dir)?;
         let failed = |errno: Errno| {
             OpenError::new(format!("cannot use {} of CephFS: {}", options.directory, io::Error::from(errno)))
         };
@@ -92,16 +94,20 @@ pub(crate) struct Cluster {
     options: Options,
     watch: OnceLock<Watch>,
     current: ArcSwap<Connection>,
+    /// The name under which every directory of CephFS has its snapshots.
+    snapshot_dir: CString,
     /// See [`Cluster::spare`].
     spare: Mutex<Option<Arc<Client>>>,
 }
 
 impl Cluster {
     pub(crate) fn connect(options: &Options) -> Result<Arc<Self>, OpenError> {
-        let current = announce_wait(options, || Connection::open(options, 1))?;
+        let snapshot_dir =
+            random_name().map_err(|error| OpenError::new(format!("cannot get random bytes: {error}")))?;
+        let current = announce_wait(options, || Connection::open(options, 1, &snapshot_dir))?;
         let current = ArcSwap::from_pointee(current);
         let (watch, spare) = (OnceLock::new(), Mutex::default());
-        let cluster = Arc::new(Self { options: options.clone(), watch, current, spare });
+        let cluster = Arc::new(Self { options: options.clone(), watch, current, snapshot_dir, spare });
         let watch =
             Watch::start(Arc::downgrade(&cluster)).map_err(|error| OpenError::new(error.to_string()))?;
         let _first = cluster.watch.set(watch);
@@ -133,7 +139,7 @@ impl Cluster {
 
     /// Connects anew after the end of a session. Unstable data of the old one is lost. Returns whether it did.
     pub(crate) fn reconnect(&self) -> bool {
-        match Connection::open(&self.options, self.generation() + 1) {
+        match Connection::open(&self.options, self.generation() + 1, &self.snapshot_dir) {
             Ok(connection) => {
                 self.current.store(Arc::new(connection));
                 tracing::warn!(
@@ -149,6 +155,11 @@ impl Cluster {
         }
     }
 
+    /// The name of the directory of snapshots in every directory. No client of a volume can know it.
+    pub(crate) fn snapshot_dir(&self) -> &CStr {
+        &self.snapshot_dir
+    }
+
     /// A directory of the service below its base; made if missing.
     pub(crate) fn private_dir(self: &Arc<Self>, name: &CStr) -> FsResult<Place> {
         let dir = make_private(&self.connection().base, name).map_err(refused)?;
@@ -162,7 +173,7 @@ impl Cluster {
         if let Some(client) = spare.as_ref().filter(|client| !client.has_ended()) {
             return Ok(Arc::clone(client));
         }
-        let client = connect(&self.options, ":spare", true).map_err(|error| {
+        let client = connect(&self.options, ":spare", true, &self.snapshot_dir).map_err(|error| {
             tracing::error!(%error, "cannot make a second client of CephFS");
             FsError::Io
         })?;
@@ -178,9 +189,10 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    pub(crate) fn new(cluster: &Arc<Cluster>, inode: Inode) -> FsResult<Self> {
+    pub(crate) fn new(cluster: &Arc<Cluster>, inode: impl Into<Arc<Inode>>) -> FsResult<Self> {
+        let inode = inode.into();
         let number = inode.attrs().map_err(refused)?.inode;
-        Ok(Self { cluster: Arc::clone(cluster), number, found: Mutex::new(Arc::new(inode)) })
+        Ok(Self { cluster: Arc::clone(cluster), number, found: Mutex::new(inode) })
     }
 
     pub(crate) fn inode(&self) -> Result<Arc<Inode>, Errno> {
@@ -196,14 +208,20 @@ impl Place {
     }
 }
 
-fn connect(options: &Options, suffix: &str, resets: bool) -> Result<Arc<Client>, OpenError> {
+fn connect(
+    options: &Options,
+    suffix: &str,
+    resets: bool,
+    snapshot_dir: &CStr,
+) -> Result<Arc<Client>, OpenError> {
     let text = |text: &str| {
         CString::new(text).map_err(|_| OpenError::new(format!("{text:?} must not contain a NUL character")))
     };
     let conf =
         options.conf.to_str().ok_or_else(|| OpenError::new("the path of ceph.conf is not UTF-8".into()))?;
     let settings = client_options().into_iter().map(|(option, value)| Ok((text(option)?, text(value)?)));
-    let settings: Vec<_> = settings.collect::<Result<_, OpenError>>()?;
+    let mut settings: Vec<_> = settings.collect::<Result<_, OpenError>>()?;
+    settings.push((c"client_snapdir".into(), snapshot_dir.into()));
     let file_system = options.file_system.as_deref().map(text).transpose()?;
     let uuid = text(&format!("plimsoll:{}:{}{suffix}", options.directory, options.name))?;
     let settings = Settings {
@@ -244,7 +262,7 @@ fn announce_wait<T>(options: &Options, connect: impl FnOnce() -> T) -> T {
 }
 
 /// Options of the client, whatever its configuration file says.
-fn client_options() -> [(&'static str, &'static str); 13] {
+fn client_options() -> [(&'static str, &'static str); 12] {
     [
         // Permissions are decided above the backend.
         ("client_permissions", "false"),
@@ -253,8 +271,6 @@ fn client_options() -> [(&'static str, &'static str); 13] {
         ("client_dirsize_rbytes", "false"),
         ("client_quota", "true"),
         ("client_acl_type", ""),
-        // No name that a client of a volume can know.
-        ("client_snapdir", ".plimsoll-snapshots-of-cephfs"),
         // Logs cost more than the calls.
         ("debug_client", "0/0"),
         ("debug_objecter", "0/0"),
@@ -265,6 +281,13 @@ fn client_options() -> [(&'static str, &'static str); 13] {
         // Without an answer of the cluster a start fails after this time.
         ("client_mount_timeout", "30"),
     ]
+}
+
+/// A name that nobody can guess.
+fn random_name() -> io::Result<CString> {
+    let mut bytes = [0; 16];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(CString::new(format!(".{:032x}", u128::from_be_bytes(bytes)))?)
 }
 
 /// Locks the directory against other processes.

@@ -13,8 +13,8 @@ use std::hash::Hasher;
 use vfs::{Attrs, EntrySink, FileKey, FsError, FsResult, KeyHasher, NameFilter};
 
 /// Cookies of `.` and `..`.
-const DOT: u64 = 1;
-const DOT_DOT: u64 = 2;
+pub(crate) const DOT: u64 = 1;
+pub(crate) const DOT_DOT: u64 = 2;
 /// Set in the cookies of all other entries, so that they come later.
 const NAMED: u64 = 1 << 56;
 /// Bits of a cookie below the engine's hash.
@@ -28,9 +28,20 @@ const FIRST: i64 = 2;
 /// The position of the engine at the end.
 const END: i64 = 1 << (COUNT_BITS + 32);
 
-struct Listed {
-    cookie: u64,
-    entry: Entry,
+pub(crate) struct Listed {
+    pub(crate) cookie: u64,
+    pub(crate) entry: Entry,
+}
+
+impl Listed {
+    /// The engine's hash of the name.
+    pub(crate) fn hash(&self) -> u32 {
+        hash_in(self.cookie)
+    }
+}
+
+fn hash_in(cookie: u64) -> u32 {
+    u32::try_from((cookie ^ NAMED) >> NAME_BITS & ((1 << HASH_BITS) - 1)).unwrap_or(0)
 }
 
 impl Node {
@@ -89,7 +100,7 @@ impl Node {
 }
 
 /// The entries of a directory, in groups of equal hashes.
-struct Groups {
+pub(crate) struct Groups {
     dir: Dir,
     wanted: Wanted,
     /// The first entry of the next group.
@@ -98,17 +109,28 @@ struct Groups {
 }
 
 impl Groups {
-    fn begin(mut dir: Dir, cookie: u64, plus: bool) -> Self {
-        if cookie >= NAMED {
-            let hash = (cookie ^ NAMED) >> NAME_BITS;
-            let hash = i64::try_from(hash & ((1 << HASH_BITS) - 1)).unwrap_or(0);
-            dir.seek(HASH_MARK | hash << COUNT_BITS | FIRST);
-        }
+    /// Begins at the group of a cookie.
+    pub(crate) fn begin(dir: Dir, cookie: u64, plus: bool) -> Self {
         let wanted = if plus { Wanted::Attrs } else { Wanted::Nothing };
-        Self { dir, wanted, ahead: None, is_done: false }
+        let mut groups = Self { dir, wanted, ahead: None, is_done: false };
+        if cookie >= NAMED {
+            groups.seek(hash_in(cookie));
+        }
+        groups
     }
 
-    fn next(&mut self) -> FsResult<Option<Vec<Listed>>> {
+    /// Begins at the hash of a name, with names and numbers alone.
+    pub(crate) fn at_hash(dir: Dir, hash: u32) -> Self {
+        let mut groups = Self { dir, wanted: Wanted::Nothing, ahead: None, is_done: false };
+        groups.seek(hash & ((1 << HASH_BITS) - 1));
+        groups
+    }
+
+    fn seek(&mut self, hash: u32) {
+        self.dir.seek(HASH_MARK | i64::from(hash) << COUNT_BITS | FIRST);
+    }
+
+    pub(crate) fn next(&mut self) -> FsResult<Option<Vec<Listed>>> {
         let mut group: Vec<Listed> = self.ahead.take().into_iter().collect();
         while !self.is_done {
             let Some(entry) = self.dir.next(self.wanted).map_err(refused)? else {
@@ -149,7 +171,7 @@ fn cookie_of(entry: &Entry) -> FsResult<u64> {
 }
 
 /// The hash by which CephFS orders names: that of Robert Jenkins from 1996, over words in little-endian order.
-fn name_hash(name: &[u8]) -> u32 {
+pub(crate) fn name_hash(name: &[u8]) -> u32 {
     let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, &byte| word << 8 | u32::from(byte));
     let (blocks, rest) = name.as_chunks::<12>();
     let mut state = [0x9e37_79b9, 0x9e37_79b9, 0u32];

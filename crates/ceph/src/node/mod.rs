@@ -4,9 +4,10 @@ mod charging;
 mod create;
 mod data;
 mod entries;
-mod listing;
+pub(crate) mod gate;
+pub(crate) mod listing;
 mod owners;
-mod ranges;
+pub(crate) mod ranges;
 mod setattr;
 pub(crate) mod tree;
 pub(crate) mod xattr_sizes;
@@ -219,15 +220,22 @@ impl Node {
     }
 
     fn lock_change(&self) -> ChangeGuard<'_> {
-        self.guard(self.change_lock.lock())
+        let passed = self.tree.gate.pass();
+        self.guard(passed, self.change_lock.lock())
     }
 
     fn try_lock_change(&self) -> Option<ChangeGuard<'_>> {
-        Some(self.guard(self.change_lock.try_lock()?))
+        let passed = self.tree.gate.pass();
+        Some(self.guard(passed, self.change_lock.try_lock()?))
     }
 
-    fn guard<'n>(&'n self, reservations: MutexGuard<'n, SpaceReservations>) -> ChangeGuard<'n> {
-        ChangeGuard { node: self, reservations, generation: self.tree.cluster.generation(), has_begun: false }
+    fn guard<'n>(
+        &'n self,
+        passed: gate::Passed<'n>,
+        reservations: MutexGuard<'n, SpaceReservations>,
+    ) -> ChangeGuard<'n> {
+        let generation = self.tree.cluster.generation();
+        ChangeGuard { node: self, reservations, generation, has_begun: false, _passed: passed }
     }
 
     pub(crate) fn is_pinned(&self) -> bool {
@@ -318,6 +326,8 @@ struct ChangeGuard<'n> {
     generation: u64,
     /// The file may have changed, and the new state was not read yet.
     has_begun: bool,
+    /// No snapshot is made meanwhile.
+    _passed: gate::Passed<'n>,
 }
 
 impl ChangeGuard<'_> {

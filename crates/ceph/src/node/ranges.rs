@@ -6,7 +6,9 @@
 use super::Node;
 use super::data::write_fully;
 use super::setattr::set_size;
+use crate::cluster::Cluster;
 use crate::error::refused;
+use crate::ffi::Handle;
 use std::any::Any;
 use std::sync::Arc;
 use vfs::backend::ranges::COPY_BYTES_MAX;
@@ -63,9 +65,7 @@ impl Ranges for Node {
 
     fn shares_storage(&self, target: &NodeRef) -> bool {
         let target: &dyn Any = &**target;
-        target
-            .downcast_ref::<Self>()
-            .is_some_and(|target| Arc::ptr_eq(&target.tree.cluster, &self.tree.cluster))
+        target.downcast_ref::<Self>().is_some_and(|target| target.is_in(&self.tree.cluster))
     }
 
     fn copy_to(
@@ -75,37 +75,12 @@ impl Ranges for Node {
         authorize: AuthorizeWrite<'_>,
     ) -> FsResult<(u64, Change)> {
         self.check_regular()?;
-        let target: &dyn Any = &**target;
-        let target: &Self = target.downcast_ref().ok_or(FsError::CrossVolume)?;
-        target.check_regular()?;
+        let target = as_live(target)?;
         let len = span.len.min(self.stat()?.stat.size.saturating_sub(span.source));
-        let count = len.min(COPY_BYTES_MAX);
-        let end = target.check_end(span.target, count)?;
-        target
-            .alter((count > 0).then_some(end), authorize, |handle, _| {
-                if self.key == target.key && (Span { len, ..*span }).overlaps() {
-                    return Err(FsError::Invalid);
-                }
-                let source = self.reader()?;
-                let (mut copied, mut buffer) = (0, Vec::new());
-                while copied < count {
-                    let room =
-                        usize::try_from(count - copied).map_or(STEP_BYTES, |rest| rest.min(STEP_BYTES));
-                    buffer.clear();
-                    let read = source.read(span.source + copied, room, &mut buffer).map_err(refused)?;
-                    if read == 0 {
-                        break;
-                    }
-                    match write_fully(handle, span.target + copied, &buffer) {
-                        Ok(()) => copied += read as u64,
-                        // A partial copy is a valid result.
-                        Err(_) if copied > 0 => break,
-                        Err(error) => return Err(error),
-                    }
-                }
-                Ok(copied)
-            })
-            .map(|(copied, change)| (copied.unwrap_or(0), change))
+        target.copy_here(&Span { len, ..*span }, authorize, || {
+            let overlaps = self.key == target.key && (Span { len, ..*span }).overlaps();
+            if overlaps { Err(FsError::Invalid) } else { self.reader() }
+        })
     }
 
     fn clone_to(&self, target: &NodeRef, span: &Span, authorize: AuthorizeWrite<'_>) -> FsResult<Change> {
@@ -117,5 +92,48 @@ impl Ranges for Node {
         let any = (span.len > 0).then_some(0);
         let refused = target.alter(any, authorize, |_, _| Err::<(), _>(FsError::NotSupported))?;
         Ok(refused.1)
+    }
+}
+
+/// `target` as a file that data of this storage can be copied to.
+pub(crate) fn as_live(target: &NodeRef) -> FsResult<&Node> {
+    let target: &dyn Any = &**target;
+    target.downcast_ref().ok_or(FsError::CrossVolume)
+}
+
+impl Node {
+    pub(crate) fn is_in(&self, cluster: &Arc<Cluster>) -> bool {
+        Arc::ptr_eq(&self.tree.cluster, cluster)
+    }
+
+    /// Copies data to this file, as much of `span` as one call may. `source` opens the file that has it.
+    pub(crate) fn copy_here(
+        &self,
+        span: &Span,
+        authorize: AuthorizeWrite<'_>,
+        source: impl Fn() -> FsResult<Arc<Handle>>,
+    ) -> FsResult<(u64, Change)> {
+        self.check_regular()?;
+        let count = span.len.min(COPY_BYTES_MAX);
+        let end = self.check_end(span.target, count)?;
+        let copied = self.alter((count > 0).then_some(end), authorize, |handle, _| {
+            let (source, mut copied, mut buffer) = (source()?, 0, Vec::new());
+            while copied < count {
+                let room = usize::try_from(count - copied).map_or(STEP_BYTES, |rest| rest.min(STEP_BYTES));
+                buffer.clear();
+                let read = source.read(span.source + copied, room, &mut buffer).map_err(refused)?;
+                if read == 0 {
+                    break;
+                }
+                match write_fully(handle, span.target + copied, &buffer) {
+                    Ok(()) => copied += read as u64,
+                    // A partial copy is a valid result.
+                    Err(_) if copied > 0 => break,
+                    Err(error) => return Err(error),
+                }
+            }
+            Ok(copied)
+        });
+        copied.map(|(copied, change)| (copied.unwrap_or(0), change))
     }
 }

@@ -1,6 +1,7 @@
 //! The files of a volume: finds them by key and by name.
 
 use super::Node;
+use super::gate::ChangeGate;
 use crate::cluster::{Cluster, Place};
 use crate::error::refused;
 use crate::ffi::{Inode, LIVE, Statx};
@@ -10,11 +11,13 @@ use std::ffi::CString;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use storage::{NodeBudget, Table};
+use vfs::model::caller::INVALID_ID;
 use vfs::sync::Mutex;
 use vfs::{Blocking, FileKey, FsError, FsResult, Wait};
 
 pub(crate) struct Tree {
     pub(crate) cluster: Arc<Cluster>,
+    pub(crate) gate: ChangeGate,
     root_key: FileKey,
     pub(crate) table: Arc<Table<Node>>,
     /// The directory of objects that are being made.
@@ -39,6 +42,7 @@ impl Tree {
         let root_key = key_of(&root.attrs().map_err(refused)?)?;
         Ok(Self {
             cluster: Arc::clone(staging.cluster()),
+            gate: ChangeGate::default(),
             root_key,
             table: Table::new(budget),
             staging,
@@ -49,6 +53,10 @@ impl Tree {
             file_bytes_max,
             is_removed: AtomicBool::new(false),
         })
+    }
+
+    pub(crate) fn root_key(&self) -> &FileKey {
+        &self.root_key
     }
 
     pub(crate) fn is_root(&self, key: &FileKey) -> bool {
@@ -77,7 +85,7 @@ impl Tree {
         }
         let inode = self.cluster.client().inode_of(number, LIVE).map_err(stale_if_missing)?;
         let stat = inode.attrs().map_err(stale_if_missing)?;
-        if key_of(&stat)? != *key || stat.links == 0 {
+        if key_of(&stat)? != *key || stat.links == 0 || stat.uid == INVALID_ID {
             return Err(FsError::Stale);
         }
         self.adopt(inode, &stat)
@@ -117,7 +125,7 @@ impl Tree {
     }
 }
 
-pub(super) fn stale_if_missing(errno: rustix::io::Errno) -> FsError {
+pub(crate) fn stale_if_missing(errno: rustix::io::Errno) -> FsError {
     match refused(errno) {
         FsError::NotFound | FsError::Invalid => FsError::Stale,
         error => error,

@@ -109,7 +109,7 @@ impl Node {
 }
 
 /// Reads a value of unknown length.
-fn value_of(inode: &Inode, name: &CString) -> FsResult<Vec<u8>> {
+pub(crate) fn value_of(inode: &Inode, name: &CString) -> FsResult<Vec<u8>> {
     /// Most values are shorter.
     const SHORT_BYTES: usize = 256;
     let mut value = vec![0; SHORT_BYTES];
@@ -122,7 +122,7 @@ fn value_of(inode: &Inode, name: &CString) -> FsResult<Vec<u8>> {
     Ok(value)
 }
 
-fn full_name(name: XattrName<'_>) -> FsResult<CString> {
+pub(crate) fn full_name(name: XattrName<'_>) -> FsResult<CString> {
     if name.bytes().len() > XATTR_NAME_BYTES_MAX {
         return Err(FsError::NameTooLong);
     }
@@ -131,11 +131,11 @@ fn full_name(name: XattrName<'_>) -> FsResult<CString> {
 }
 
 /// The names of the attributes that clients see.
-fn bare_names(names: &[u8]) -> impl Iterator<Item = XattrName<'_>> {
+pub(crate) fn bare_names(names: &[u8]) -> impl Iterator<Item = XattrName<'_>> {
     names.split(|&byte| byte == 0).filter_map(|name| XattrName::new(name.strip_prefix(PREFIX)?).ok())
 }
 
-fn xattr_refused(errno: Errno) -> FsError {
+pub(crate) fn xattr_refused(errno: Errno) -> FsError {
     match errno {
         Errno::NODATA => FsError::NotFound,
         // More than the engine can store with a file.

@@ -5,6 +5,8 @@
 //! volumes/ID/files    its root
 //! volumes/ID/new      objects that are being made
 //! volumes/ID/quotas   its usage by user and group, and its rules, if it has quotas
+//! volumes/ID/held     files that a revert has taken out, as long as snapshots may have them
+//! volumes/ID/clone    the root of a clone that is being made
 //! trash/ID            a removed volume, until its files are deleted
 //! gateways/NAME       a directory that one process changes
 //! lock                locked by the process that uses all of this
@@ -13,6 +15,8 @@
 //! Every operation may be interrupted and can be repeated. A volume exists if its root exists.
 
 mod recount;
+mod revert;
+mod snapshots;
 mod trash;
 
 use crate::cluster::{Cluster, Options, Place, make_private};
@@ -20,8 +24,9 @@ use crate::error::{OpenError, refused};
 use crate::ffi::{Inode, SetMask, Statx, Wanted};
 use crate::node::tree::Tree;
 use crate::owner_files::OwnerFiles;
-use crate::space::{InUse, Limit, Space, read_record, write_record};
-use crate::store::{Store, file_system_stat};
+use crate::snapshot::held;
+use crate::space::{InUse, Limit, Space, file_system_stat, read_record, write_record};
+use crate::store::Store;
 use crate::walk;
 use recount::VolumeWalk;
 use std::collections::HashMap;
@@ -33,7 +38,10 @@ use std::time::{Duration, Instant};
 use storage::{NodeBudget, OwnerLedger, Recounter, Trash, UsageRecord, volume_name, volume_of};
 use trash::TrashDir;
 use vfs::sync::Mutex;
-use vfs::{Backend, Capacity, Counting, FsError, FsResult, FsStat, Provisioner, Root, Usage, VolumeId};
+use vfs::{
+    Backend, Capacity, Counting, FsError, FsResult, FsStat, Pace, Provisioner, Root, Usage, ViewId, VolumeId,
+    unpaced,
+};
 
 /// `max_file_size` of a new CephFS. A file system with a smaller one refuses earlier.
 const FILE_BYTES_MAX: u64 = 1 << 40;
@@ -113,6 +121,7 @@ impl Volumes {
             };
             if let Some(store) = &store {
                 store.tree.sweep(idle_ticks);
+                store.snapshots.sweep(idle_ticks);
             }
             if checkpoint && let Some(limit) = limit {
                 limit.checkpoint();
@@ -175,6 +184,9 @@ impl Volumes {
             return Ok(store);
         }
         let (dir, root) = self.dirs(id)?;
+        if let Some(view) = Self::interrupted_revert(&dir)? {
+            self.revert_closed(id, view, &mut unpaced)?;
+        }
         let staging = make_private(&dir, STAGING).map_err(refused)?;
         let (limit, is_new) = match slot.limit.upgrade() {
             Some(limit) => (limit, false),
@@ -186,7 +198,7 @@ impl Volumes {
         }
         let staging = Place::new(&self.cluster, staging)?;
         let tree = Tree::new(&root, staging, Arc::clone(&limit), &self.budget, FILE_BYTES_MAX)?;
-        let store = Arc::new(Store::new(Arc::new(tree))?);
+        let store = Arc::new(Store::new(Arc::new(tree), root, &self.budget)?);
         (slot.store, slot.limit) = (Arc::downgrade(&store), Arc::downgrade(&limit));
         if is_new && limit.is_uncounted() {
             self.counter.add(id, &limit);
@@ -210,7 +222,7 @@ impl Volumes {
 
     fn set_limit(&self, slot: &Slot, id: VolumeId, is_new: bool, capacity: Capacity) -> FsResult<()> {
         let (dir, _) = self.dirs(id)?;
-        set_quota(&dir, capacity.bytes);
+        set_quota(&dir, Some(capacity.bytes));
         if let Some(limit) = slot.limit.upgrade() {
             let ledger = &limit.ledger;
             return if ledger.capacity() == capacity { Ok(()) } else { ledger.set_capacity(capacity) };
@@ -299,6 +311,39 @@ impl Provisioner for Volumes {
         Ok(())
     }
 
+    fn revert(&self, id: VolumeId, view: ViewId, pace: &mut Pace<'_>) -> FsResult<bool> {
+        let slot = self.slot(id);
+        let slot = slot.lock();
+        if slot.is_open() {
+            return Err(FsError::Locked);
+        }
+        self.revert_closed(id, view, pace)
+    }
+
+    fn clone_volume(
+        &self,
+        source: VolumeId,
+        view: ViewId,
+        id: VolumeId,
+        root: &Root,
+        capacity: Capacity,
+        pace: &mut Pace<'_>,
+    ) -> FsResult<bool> {
+        let slot = self.slot(id);
+        let slot = slot.lock();
+        let is_missing = matches!(self.dirs(id), Err(FsError::NotFound));
+        if is_missing && !self.copy_clone(source, view, id, pace)? {
+            return Ok(false);
+        }
+        self.apply_root(id, root)?;
+        self.set_limit(&slot, id, false, capacity)?;
+        Ok(true)
+    }
+
+    fn snapshot_bytes(&self, id: VolumeId) -> FsResult<Option<u64>> {
+        self.bytes_of_snapshots(id)
+    }
+
     fn list(&self) -> FsResult<Vec<VolumeId>> {
         let mut entries = self.volumes.inode().and_then(|volumes| volumes.open_dir()).map_err(refused)?;
         let mut ids = Vec::new();
@@ -314,9 +359,11 @@ impl Provisioner for Volumes {
     }
 }
 
-/// Sets the engine's own quota.
-fn set_quota(dir: &Inode, bytes: u64) {
-    let value = bytes.saturating_add(QUOTA_SLACK_BYTES).to_string();
+/// Sets the engine's own quota for a volume of this size; `None` is no quota.
+fn set_quota(dir: &Inode, bytes: Option<u64>) {
+    let value =
+        bytes.map_or(0, |bytes| bytes.saturating_add(QUOTA_SLACK_BYTES).saturating_add(held::bytes(dir)));
+    let value = value.to_string();
     let mut now = [0; 24];
     let is_set = dir.xattr(QUOTA, &mut now).is_ok_and(|len| now[..len] == *value.as_bytes());
     if !is_set && let Err(errno) = dir.set_xattr(QUOTA, value.as_bytes(), 0) {

@@ -3,6 +3,7 @@
 use crate::cluster::Place;
 use crate::error::refused;
 use crate::ffi::{Inode, Wanted};
+use crate::snapshot;
 use crate::walk;
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
@@ -43,6 +44,8 @@ impl TrashDir {
     fn delete_tree(&self, name: &CStr, stop: &dyn Fn() -> bool) -> Result<bool, Errno> {
         let dir = self.0.inode()?;
         let (root, _) = dir.lookup(name)?;
+        // The engine removes no directory that has snapshots.
+        snapshot::remove_below(&root, self.0.cluster().snapshot_dir())?;
         if !walk::empty(&root, stop)? {
             return Ok(false);
         }

@@ -51,7 +51,13 @@ impl Service {
         let (snapshot, operation) =
             self.change(|store| self.insert(store, context, &of, new, scheduled.kind))?;
         if let Err(error) = storage.create(snapshot.view) {
-            let error = Error::storage(format!("make a snapshot of the volume {volume}"))(error);
+            let advice = match error {
+                FsError::TooManyLinks => {
+                    ", which may have no more of them: delete some, or raise mds_max_snaps_per_dir of the CephFS"
+                }
+                _ => "",
+            };
+            let error = Error::storage(format!("make a snapshot of the volume {volume}{advice}"))(error);
             // It should leave nothing. What it leaves nevertheless, the next start deletes.
             _ = storage.delete(snapshot.view, &mut |_| ControlFlow::Continue(()));
             self.change(|store| {

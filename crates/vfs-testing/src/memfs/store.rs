@@ -666,7 +666,7 @@ impl Store {
     }
 
     /// Returns the files of a snapshot as live ones, with the numbers of new files and of all changes above those of
-    /// `live`.
+    /// `live`, and its quotas.
     pub(super) fn thawed(&self, live: &Self) -> Self {
         let mut copy = self.clone();
         for inode in copy.inodes.values_mut() {
@@ -675,7 +675,7 @@ impl Store {
         }
         copy.sync_all();
         let next_id = self.next_id.max(live.next_id);
-        Self { options: live.options, next_id, ..copy }
+        Self { options: live.options, next_id, quotas: live.quotas.clone(), ..copy }
     }
 
     fn check_free(&self, dir: u64, name: Name<'_>) -> FsResult<()> {

@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 use vfs::backend::KEEP_SET_ID;
 use vfs::backend::quotas::charge;
 use vfs::{
-    Backend, Blocking, FileType, FsError, FsResult, Name, NewInode, NodeRef, QuotaKind, QuotaLimits,
-    QuotaOwner, QuotaRule, QuotaTarget, Quotas, SetAttrs, Special, Usage,
+    Backend, Blocking, Capacity, FileType, FsError, FsResult, Name, NewInode, NodeRef, QuotaKind,
+    QuotaLimits, QuotaOwner, QuotaRule, QuotaTarget, Quotas, SetAttrs, Special, Usage, ViewId, VolumeId,
+    unpaced,
 };
 
 macro_rules! cases {
@@ -35,6 +36,7 @@ cases![
     writers_meet_exactly_at_the_limit,
     rules_that_come_later_count_all_files,
     rules_and_usage_outlive_an_end,
+    reverts_and_clones_count_the_owners,
     traces_agree_with_a_walk,
 ];
 
@@ -108,6 +110,10 @@ impl Volume {
         let file = self.file(text, uid, gid)?;
         append(&file, blocks)?;
         Ok(file)
+    }
+
+    fn child(&self, text: &str) -> FsResult<NodeRef> {
+        Ok(self.root.lookup(name(text), Blocking::Allowed)?.node)
     }
 
     fn used(&self, owner: QuotaOwner) -> Outcome<Usage> {
@@ -439,6 +445,57 @@ fn rules_and_usage_outlive_an_end(fixture: Fixture) -> Outcome {
     let volume = Volume::of(backend);
     let file = volume.root.lookup(name("file"), Blocking::Allowed)?.node;
     refused("past the limit", append(&file, 1), &[FsError::Quota])
+}
+
+fn reverts_and_clones_count_the_owners(fixture: Fixture) -> Outcome {
+    const CLONE: VolumeId = VolumeId(77);
+    let mut fixture = fixture;
+    let volume = Volume::new(&fixture, &[user(ALICE, MIB)])?;
+    let Some(snapshots) = volume.backend.snapshots() else { return Ok(()) };
+    volume.filled("kept", ALICE, STAFF, 3)?;
+    volume.filled("given", ALICE, STAFF, 2)?;
+    volume.filled("gone", BOB, STAFF, 1)?;
+    snapshots.create(ViewId(1))?;
+    // A revert leaves the rules.
+    let rules = [user(ALICE, 6 * BLOCK_BYTES), group(STAFF, MIB)];
+    volume.set_rules(&rules)?;
+    let mut backend = volume.backend;
+    drop(volume.root);
+    for end in [End::Orderly, End::Killed] {
+        let volume = Volume::of(backend);
+        chown(&volume.child("given")?, Some(BOB), Some(GUESTS))?;
+        volume.root.remove_unchecked(name("gone"))?;
+        append(&volume.child("kept")?, 1)?;
+        volume.filled("new", ALICE, STAFF, 2)?;
+        volume.check("changed", used(6, 2), used(6, 2))?;
+        drop(volume.root);
+        volume.backend.sync()?;
+        fixture.counted()?;
+        // The saved count is one of the changed files.
+        fixture = fixture.after(volume.backend, end);
+        fixture.provisioner.revert(ID, ViewId(1), &mut unpaced)?;
+        let volume = Volume::of(fixture.provisioner.open(ID)?);
+        fixture.counted()?;
+        volume.counted()?;
+        eq("rules", volume.quotas()?.rules(), rules.to_vec())?;
+        volume.check("after a revert", used(5, 2), used(6, 3))?;
+        let others = (volume.used(QuotaOwner::user(BOB))?, volume.used(QuotaOwner::group(GUESTS))?);
+        eq("others after a revert", others, (used(1, 1), Usage::default()))?;
+        volume.check_drift()?;
+        refused("past the limit", resize(&volume.child("kept")?, 5 * BLOCK_BYTES), &[FsError::Quota])?;
+        backend = volume.backend;
+    }
+    let (root, capacity) = (fixture.root(), Capacity { bytes: 64 * MIB, files: 1000 });
+    fixture.provisioner.clone_volume(ID, ViewId(1), CLONE, &root, capacity, &mut unpaced)?;
+    let clone = Volume::of(fixture.provisioner.open(CLONE)?);
+    clone.set_rules(&rules)?;
+    clone.check("a clone", used(5, 2), used(6, 3))?;
+    resize(&clone.child("kept")?, 4 * BLOCK_BYTES)?;
+    refused("past the limit", resize(&clone.child("kept")?, 5 * BLOCK_BYTES), &[FsError::Quota])?;
+    clone.check_drift()?;
+    let source = Volume::of(backend);
+    source.check("the source", used(5, 2), used(6, 3))?;
+    source.check_drift()
 }
 
 /// Returns the usage of all owners by a walk with the backend's own operations.
