@@ -4,6 +4,7 @@
 # Parameters (environment): HOST, CONTROL; NAME, which it says first; EXPORT, mounted over each version at /mnt/VERSION.
 
 . /job/checks
+. /job/commands
 
 mounted() { # VERSION…
     local version options
@@ -13,49 +14,6 @@ mounted() { # VERSION…
         mkdir -p "/mnt/$version"
         mount -t nfs -o "$options" "$HOST:$EXPORT" "/mnt/$version"
     done
-}
-
-# lock WAIT|TRY NAME FILE START LENGTH: an exclusive lock by fcntl, which is kept until a line of its standard input; if that says so
-# the file is then written.
-lock() {
-    exec perl -MFcntl -MIO::Handle -e '
-        my ($how, $name, $file, $start, $length) = @ARGV;
-        STDOUT->autoflush(1);
-        open(my $locked, "+<", $file) or die "$file: $!\n";
-        my $range = pack("s s x4 q q i x4", F_WRLCK, 0, $start, $length, 0);
-        fcntl($locked, $how eq "WAIT" ? F_SETLKW : F_SETLK, $range) or die "$!\n";
-        print "event granted $name\n";
-        my $end = <STDIN> // "";
-        if ($end eq "write\n") {
-            syswrite($locked, "written") or die "$!\n";
-            $locked->sync or die "$!\n";
-        }
-        close($locked) or die "$!\n";
-        print "event released $name\n";' "$@"
-}
-try() { (lock TRY try "$@") </dev/null; }
-# hold NAME FILE START LENGTH: asks for a lock and waits for it, in the background.
-hold() {
-    rm -f "/tmp/$1".*
-    mkfifo "/tmp/$1.end"
-    (
-        status=0
-        (lock WAIT "$@") <>"/tmp/$1.end" >&5 2>"/tmp/$1.log" || status=$?
-        [ $status -eq 0 ] || echo "event failed $1" >&5
-        echo $status >"/tmp/$1.status"
-    ) &
-}
-# Lets it end, and go on as it does; `write` lets it write before.
-release() { # NAME [write]
-    echo "$2" >"/tmp/$1.end"
-    ended "$1"
-}
-
-# Waits for the end of what runs in the background, which must be a good one.
-ended() { # NAME
-    while [ ! -s "/tmp/$1.status" ]; do sleep 0.1; done
-    tail -n 5 "/tmp/$1.log"
-    [ "$(cat "/tmp/$1.status")" -eq 0 ]
 }
 
 # A fio that verifies what it wrote, in the background.
@@ -77,15 +35,5 @@ modprobe -a nfs nfsv3 || exit 1
 mkdir -p /run/rpcbind /run/sendsigs.omit.d
 rpcbind -w
 rpc.statd
-exec 5<>"/dev/tcp/$HOST/$CONTROL" || exit 1
-echo "$NAME" >&5
-while read -r command <&5; do
-    (
-        set -e
-        eval "$command"
-    ) >/tmp/command.out 2>&1
-    status=$?
-    say "$command: $status"
-    echo "$status $(tail -n 5 /tmp/command.out | tr '\n' '|')" >&5
-done
+serve_commands
 exit 0

@@ -73,7 +73,8 @@ impl<S: SharedStore> Cluster<S> {
             Ok(cluster)
         } else {
             Err(Error::refused(
-                "there is a cluster in this pool already: join it with an invitation, or choose another pool",
+                "there is a cluster in this pool already: run \"plimsoll cluster invite\" on a gateway and \"plimsoll cluster \
+                 join\" here, or choose another pool",
             ))
         }
     }
@@ -107,7 +108,7 @@ impl<S: SharedStore> Cluster<S> {
         }
         if cluster.view()?.gateways.contains_key(own) {
             return Err(Error::refused(format!(
-                "the cluster has a gateway {own} already: choose another name"
+                "the cluster has a gateway {own} already: set another gateway in [cluster]"
             )));
         }
         Err(used())
@@ -220,7 +221,10 @@ impl<S: SharedStore> Cluster<S> {
         let view = self.view()?;
         let found = view.endpoints.get(name).ok_or_else(|| no_endpoint(&view, name))?;
         if let Some(holder) = found.lease.as_ref().and_then(|lease| lease.holder.as_ref()) {
-            return Err(Error::refused(format!("the gateway {} serves the endpoint {name}", holder.gateway)));
+            return Err(Error::refused(format!(
+                "the gateway {} serves the endpoint {name}: stop it first",
+                holder.gateway
+            )));
         }
         let (object, mut change) = (object(name), Change::default());
         if found.lease.is_some() {
@@ -272,7 +276,7 @@ impl<S: SharedStore> Cluster<S> {
                 |endpoint: &&EndpointState| holder(endpoint).is_some_and(|name| name == gateway.as_str());
             if view.endpoints.values().any(|endpoint| holds(&endpoint)) {
                 return Err(Error::refused(format!(
-                    "the gateway {gateway} serves endpoints: drain it first"
+                    "the gateway {gateway} serves endpoints: plimsoll cluster drain {gateway}"
                 )));
             }
             Ok(change.remove(format!("{GATEWAY}{gateway}")).remove(format!("{DRAIN}{gateway}")))
@@ -375,7 +379,10 @@ fn check_gateway(view: &View, gateway: Option<&Name>) -> Result<()> {
         None => Ok(()),
         Some(unknown) => {
             let known: Vec<&str> = view.gateways.keys().map(Name::as_str).collect();
-            Err(Error::refused(format!("there is no gateway {unknown}; allowed: {}", known.join(", "))))
+            Err(Error::refused(format!(
+                "there is no gateway {unknown}; the gateways are {}",
+                known.join(", ")
+            )))
         }
     }
 }
@@ -385,7 +392,7 @@ fn no_endpoint(view: &View, name: &Name) -> Error {
     let known = if known.is_empty() {
         "there is none yet".to_owned()
     } else {
-        format!("allowed: {}", known.join(", "))
+        format!("the endpoints are {}", known.join(", "))
     };
     Error::refused(format!("there is no endpoint {name}; {known}"))
 }

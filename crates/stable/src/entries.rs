@@ -1,7 +1,7 @@
 //! [`Entries`]: a directory with a file for each entry.
 
 use crate::check::{CHECK_BYTES, checksum};
-use crate::replica::entry_key;
+use crate::replica::{entry_key, send};
 use crate::{ReplicaChange, StableDir, files, is_temporary};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -112,7 +112,7 @@ impl Entries {
             removed => removed?,
         }
         self.stable.replica().map_or(Ok(()), |replica| {
-            replica.apply(&[ReplicaChange::Remove { key: &entry_key(self.name, number) }])
+            send(replica, &[ReplicaChange::Remove { key: &entry_key(self.name, number) }])
         })
     }
 
@@ -136,7 +136,7 @@ impl Entries {
         bytes.extend(checksum(&bytes));
         self.stable.replace(&path, &path.with_extension(DRAFT), &[&bytes])?;
         self.stable.replica().map_or(Ok(()), |replica| {
-            replica.apply(&[ReplicaChange::Set { key: &entry_key(self.name, number), value: &bytes }])
+            send(replica, &[ReplicaChange::Set { key: &entry_key(self.name, number), value: &bytes }])
         })
     }
 

@@ -1,7 +1,7 @@
 //! [`RecordLog`]: a file of records of one size.
 
 use crate::check::{CHECK_BYTES, checksum};
-use crate::replica::{header_key, record_key};
+use crate::replica::{header_key, record_key, send};
 use crate::{ReplicaBatch, ReplicaChange, StableDir, files};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -211,7 +211,7 @@ impl<const HEADER: usize, const RECORD: usize> RecordLog<HEADER, RECORD> {
         let Some(file) = &self.file else { return Ok(()) };
         file.write_all_at(header, 0)?;
         let Some(replica) = self.dir.replica() else { return file.sync_data() };
-        replica.apply(&[ReplicaChange::Set { key: &header_key(self.name), value: header }])?;
+        send(replica, &[ReplicaChange::Set { key: &header_key(self.name), value: header }])?;
         self.note_sent(0, header);
         Ok(())
     }

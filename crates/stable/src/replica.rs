@@ -57,8 +57,14 @@ impl<'a> ReplicaBatch<'a> {
             (key, Some(value)) => ReplicaChange::Set { key, value },
             (key, None) => ReplicaChange::Remove { key },
         });
-        replica.apply(&changes.collect::<Vec<_>>())
+        send(replica, &changes.collect::<Vec<_>>())
     }
+}
+
+/// Applies changes. The error is never one of a full disk of this machine, which callers take for temporary.
+pub(crate) fn send(replica: &dyn Replica, changes: &[ReplicaChange<'_>]) -> io::Result<()> {
+    let failed = |error| io::Error::other(format!("cannot store state outside this machine: {error}"));
+    replica.apply(changes).map_err(failed)
 }
 
 pub(crate) fn header_key(file: &str) -> String {
@@ -75,7 +81,7 @@ pub(crate) fn entry_key(directory: &str, number: u64) -> String {
 
 /// Stores a small file of the data directory as one value. The caller writes the file itself afterwards.
 pub fn store_whole(replica: &dyn Replica, name: &str, content: &[u8]) -> io::Result<()> {
-    replica.apply(&[ReplicaChange::Set { key: &format!("{WHOLE}/{name}"), value: content }])
+    send(replica, &[ReplicaChange::Set { key: &format!("{WHOLE}/{name}"), value: content }])
 }
 
 /// Writes the files that a replica has into the empty directory `dir`, readable by their owner alone. Skips keys whose

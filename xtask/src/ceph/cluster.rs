@@ -75,7 +75,8 @@ impl Cluster {
     pub(super) fn start_standby(&mut self) -> anyhow::Result<()> {
         self.make_key("mds.b", "mds-b/keyring", &MDS_CAPS)?;
         self.start_daemon("ceph-mds", "b")?;
-        let waits = |cluster: &Self| cluster.ceph(&["mds", "stat"]).is_ok_and(|stat| stat.contains("up:standby"));
+        let waits =
+            |cluster: &Self| cluster.ceph(&["mds", "stat"]).is_ok_and(|stat| stat.contains("up:standby"));
         self.wait_for("second metadata server", waits)
     }
 

@@ -3,6 +3,7 @@
 mod cluster;
 mod evict;
 mod gateways;
+mod kernel_client;
 mod kill;
 mod network;
 mod service;
@@ -13,6 +14,7 @@ use std::process::Command;
 use anyhow::{Context, ensure};
 
 use crate::cargo;
+use crate::guest::image::{Image, Suite};
 use crate::ledger::Share;
 use crate::namespace;
 use crate::packages;
@@ -49,13 +51,19 @@ enum Part {
     Evict,
     /// Several gateways, of which one fails.
     Gateways,
+    /// The kernel's clients while an endpoint moves between gateways.
+    Kernel,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     packages::require(packages::FOR_CEPH)?;
     let work = process::target_dir().join("ceph");
+    let has = |part| args.only.is_empty() || args.only.contains(&part);
     if !namespace::is_inside(INSIDE) {
         // The namespace has no network.
+        if has(Part::Kernel) {
+            Image::build(Suite::Bookworm)?;
+        }
         std::fs::create_dir_all(&work)?;
         Share::new(0, work.join("smb-clients.log"))?;
         return namespace::run_inside(INSIDE);
@@ -64,7 +72,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let mut cluster =
         Cluster::start(&work.join("cluster"), network::CEPH).context("cannot start a Ceph cluster")?;
     eprintln!("ceph: {}", cluster.ceph(&["version"])?.trim());
-    let has = |part| args.only.is_empty() || args.only.contains(&part);
     if has(Part::Suites) {
         run_suites(&cluster, args.brief)?;
     }
@@ -77,6 +84,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     if has(Part::Gateways) {
         gateways::run(&binary, &mut cluster, &work, &args.cases, args.brief)?;
+    }
+    if has(Part::Kernel) {
+        kernel_client::run(&binary, &mut cluster, &work, args.brief)?;
     }
     Ok(())
 }

@@ -26,8 +26,16 @@ pub(super) fn make_bridge() -> anyhow::Result<()> {
     ip(&["link", "set", BRIDGE, "up"])
 }
 
+/// Makes an interface at the bridge for a virtual machine.
+pub(super) fn make_tap(name: &str) -> anyhow::Result<()> {
+    ip(&["tuntap", "add", "dev", name, "mode", "tap"])?;
+    ip(&["link", "set", name, "master", BRIDGE, "up"])
+}
+
 /// A machine of the network. Its namespace lasts as long as its first process.
 pub(super) struct Machine {
+    /// The interface at the bridge.
+    outer: String,
     first: Process,
 }
 
@@ -35,9 +43,11 @@ impl Machine {
     /// Makes a machine with the interface `eth0` and this last byte of its address.
     pub(super) fn new(number: u8) -> anyhow::Result<Self> {
         let argv = ["unshare", "--net", "sleep", "infinity"].map(String::from);
-        let machine = Self { first: Process::start(&argv, Stdio::null(), Stdio::null())? };
+        let outer = format!("veth{number}");
+        let machine =
+            Self { outer: outer.clone(), first: Process::start(&argv, Stdio::null(), Stdio::null())? };
         machine.wait_for_namespace()?;
-        let (outer, pid) = (format!("veth{number}"), machine.first.id().to_string());
+        let pid = machine.first.id().to_string();
         ip(&["link", "add", &outer, "type", "veth", "peer", "name", "eth0", "netns", &pid])?;
         ip(&["link", "set", &outer, "master", BRIDGE, "up"])?;
         machine.ip(&["link", "set", "lo", "up"])?;
@@ -49,6 +59,11 @@ impl Machine {
     /// The words before a command that is to run on the machine.
     pub(super) fn prefix(&self) -> [String; 2] {
         ["nsenter".to_owned(), format!("--net={}", self.namespace().display())]
+    }
+
+    /// Sets whether the machine is connected to the network.
+    pub(super) fn set_connected(&self, is_connected: bool) -> anyhow::Result<()> {
+        ip(&["link", "set", &self.outer, if is_connected { "up" } else { "down" }])
     }
 
     /// Sets whether the machine reaches the Ceph cluster.
@@ -83,6 +98,13 @@ impl Machine {
             std::thread::sleep(Duration::from_millis(5));
         }
         Ok(())
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        // The kernel removes it a while after the namespace, too late for another machine of this number.
+        drop(ip(&["link", "delete", &self.outer]));
     }
 }
 

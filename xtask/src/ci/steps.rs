@@ -13,7 +13,7 @@ pub(super) const PROGRAMS: &str = "test programs";
 /// those of [`LONG`], are among the protocol tests.
 const LONG_UNDO: &str = "long tests of undo stores";
 /// fsx of 100,000 steps, 100 kills with quotas, 50 power cuts of Btrfs.
-const LONG: &str = "long tests of snapshots";
+const LONG: &str = "long tests";
 /// A lane without a short form: its suite is compiled first.
 const PJDFSTEST: &str = "pjdfstest";
 /// Volumes on a CephFS, in a network namespace. A lane without a short form until its suites always end.
@@ -82,12 +82,12 @@ pub(super) fn full() -> anyhow::Result<Vec<Step>> {
             .after(&[IMAGE])
             .never_again(),
         with_binary("crash", "crash --smb --rounds 20", 20)?.never_again(),
-        with_binary(CEPH, "ceph", 40)?.never_again(),
+        with_binary(CEPH, "ceph", 40)?.after(&[IMAGE]).never_again(),
         with_binary(PJDFSTEST, "guest pjdfstest", 30)?.after(&[IMAGE]).never_again(),
         with_binary("tune in a guest", "guest suite --only tune", 20)?.after(&[IMAGE]),
         command("schemathesis", "conformance/schemathesis/run 60", 20).after(&[PROGRAMS]).never_again(),
         xtask(LONG_UNDO, "programs --only posix::undo --long", 60)?.after(&[PROGRAMS]).never_again(),
-        xtask(LONG, "programs --only posix::snapshots,posix::owner_quotas,plimsoll::manage --long", 60)?
+        xtask(LONG, "programs --only posix::snapshots,posix::owner_quotas,plimsoll::manage,cluster::simulation --long", 60)?
             .after(&[PROGRAMS])
             .never_again(),
         xtask("timed tests", "programs --group timed", 40)?.after(&[PROGRAMS]).takes(Load::Machine),

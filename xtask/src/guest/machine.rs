@@ -38,8 +38,9 @@ const EXIT_MARK: &str = "PLIMSOLL-GUEST-EXIT ";
 const MARK: &str = "PLIMSOLL-GUEST-MARK ";
 const START_SCRIPT: &str = include_str!("../../guest/start.sh");
 /// Files in /job that scripts may source.
-const LIBRARY: [(&str, &str); 2] = [
+const LIBRARY: [(&str, &str); 3] = [
     ("checks", include_str!("../../guest/checks.sh")),
+    ("commands", include_str!("../../guest/commands.sh")),
     ("operations", include_str!("../../guest/operations.sh")),
 ];
 

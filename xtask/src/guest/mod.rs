@@ -1,15 +1,16 @@
 //! A Linux guest under QEMU: the kernel's NFS client against a server on the host, and power cuts of a server in the
 //! guest.
 
+pub(crate) mod client;
 mod crossproto;
 mod disagreement;
 mod disk;
 mod form;
 mod hold;
-mod image;
+pub(crate) mod image;
 mod json;
 mod kernel_client;
-mod machine;
+pub(crate) mod machine;
 mod namespace;
 mod package;
 mod pjdfstest;

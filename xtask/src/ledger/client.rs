@@ -274,7 +274,9 @@ impl Client {
         match comes {
             Ok(0) => Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
             Ok(_) => self.receive().map(|reply| Some((reply.xid, reply.status))),
-            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => Ok(None),
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                Ok(None)
+            }
             Err(error) => Err(error.into()),
         }
     }

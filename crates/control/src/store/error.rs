@@ -43,7 +43,7 @@ pub enum StoreError {
     /// The file cannot be created or examined.
     File(PathBuf, std::io::Error),
     Sqlite(rusqlite::Error),
-    /// A change cannot be stored in the replica.
+    /// The replica has failed, or the file cannot be read.
     Log(std::io::Error),
     /// The outcome of an earlier change is unknown.
     Uncertain,
@@ -82,7 +82,7 @@ impl fmt::Display for StoreError {
             Self::Cipher => f.write_str("cannot seal a password"),
             Self::File(path, error) => write!(f, "the store's file {}: {error}", path.display()),
             Self::Sqlite(error) => write!(f, "the store failed: {error}"),
-            Self::Log(error) => write!(f, "cannot store the change outside this machine: {error}"),
+            Self::Log(error) => write!(f, "cannot log the change: {error}"),
             Self::Uncertain => {
                 f.write_str("the outcome of an earlier change is unknown: the service has to start again")
             }

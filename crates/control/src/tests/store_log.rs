@@ -245,6 +245,9 @@ fn many_small_changes_make_a_base_now_and_then() {
     let first = logged.bases();
     (0..256).for_each(|number| add(&mut store, &number.to_string(), 10).unwrap());
     assert_eq!((logged.changes(), logged.bases()), (256, first.clone()));
+    let pairs = logged.replica.pairs();
+    let sizes = pairs.range("store/change/".to_owned()..).map(|(_, change)| change.len());
+    assert!(sizes.sum::<usize>() < 256 * 1024, "a change has its bytes, not its pages");
     // A transaction without a change needs no step.
     let steps = logged.replica.steps();
     store.change(|_| Ok(())).unwrap();

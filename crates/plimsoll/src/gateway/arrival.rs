@@ -13,8 +13,8 @@ use vfs::sync::Mutex;
 
 /// Connections that the next gateway wakes, over each protocol.
 const CONNECTIONS_MAX: usize = 2000;
-/// The time to wait for an address that another program moves.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The time to wait for an address that another program moves. Then another gateway tries.
+const PATIENCE: Duration = Duration::from_secs(8);
 /// The key of the current connections in the state of the endpoint.
 const KEY: &str = "connections";
 

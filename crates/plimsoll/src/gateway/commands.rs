@@ -7,8 +7,8 @@ use super::settings;
 use crate::config::Config;
 use crate::manage::Table;
 use crate::number::whole;
-use crate::state;
 use crate::volume_storage::VolumeStorage;
+use crate::{state, terminal};
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand};
 use cluster::{Cluster, EndpointRecord, GatewayState, Invitation, Name, View};
@@ -25,7 +25,7 @@ pub(crate) struct ClusterArgs {
     #[arg(long, global = true, value_name = "FILE", env = "PLIMSOLL_CONFIG")]
     config: Option<PathBuf>,
     /// Data directory [default: that of the configuration]
-    #[arg(long, global = true, value_name = "DIR", env = "PLIMSOLL_DATA")]
+    #[arg(long, global = true, value_name = "DIR")]
     data: Option<PathBuf>,
     #[command(subcommand)]
     command: Command,
@@ -129,9 +129,18 @@ fn run_as_member(command: Command, config: &Config, member: &Member) -> anyhow::
             println!("{}", cluster.invite(since_1970_ms(), valid_ms, &state::must_random)?);
         }
         Command::Status { json } => status(member, json)?,
-        Command::Drain { gateway } => cluster.set_drained(&gateway, true)?,
-        Command::Resume { gateway } => cluster.set_drained(&gateway, false)?,
-        Command::Remove { gateway } => cluster.remove_gateway(&gateway)?,
+        Command::Drain { gateway } => {
+            cluster.set_drained(&gateway, true)?;
+            println!("{gateway} is drained. Its endpoints move: plimsoll cluster status");
+        }
+        Command::Resume { gateway } => {
+            cluster.set_drained(&gateway, false)?;
+            println!("{gateway} takes endpoints again.");
+        }
+        Command::Remove { gateway } => {
+            cluster.remove_gateway(&gateway)?;
+            println!("{gateway} is removed. Its file cluster.key is of no use any more.");
+        }
         Command::Endpoint(EndpointCommand::Create { name, address, gateway }) => {
             let EndpointAddress { ip: address, prefix } = address;
             cluster.create_endpoint(
@@ -145,8 +154,14 @@ fn run_as_member(command: Command, config: &Config, member: &Member) -> anyhow::
                 .transpose()?;
             cluster.prefer(&name, gateway.as_ref())?;
         }
-        Command::Endpoint(EndpointCommand::Stop { name }) => cluster.set_stopped(&name, true)?,
-        Command::Endpoint(EndpointCommand::Start { name }) => cluster.set_stopped(&name, false)?,
+        Command::Endpoint(EndpointCommand::Stop { name }) => {
+            cluster.set_stopped(&name, true)?;
+            println!("{name} stops: plimsoll cluster status");
+        }
+        Command::Endpoint(EndpointCommand::Start { name }) => {
+            cluster.set_stopped(&name, false)?;
+            println!("{name} starts: plimsoll cluster status");
+        }
         Command::Endpoint(EndpointCommand::Delete { name }) => delete(config, member, &name)?,
     }
     Ok(())
@@ -159,13 +174,18 @@ fn delete(config: &Config, member: &Member, name: &Name) -> anyhow::Result<()> {
         if !found.is_stopped {
             bail!("the endpoint {name} is not stopped: plimsoll cluster endpoint stop {name}");
         }
+        if holder(&view, name).is_some() {
+            bail!(
+                "the endpoint {name} has not ended yet: wait until \"plimsoll cluster status\" shows \"stopped\""
+            );
+        }
         let config = settings::of_endpoint(config, name, found.record.address);
         let storage = VolumeStorage::open(&config.data, &config.storage())?;
         let volumes =
             storage.provisioner().list().map_err(|error| anyhow!("cannot list the volumes: {error}"))?;
         if !volumes.is_empty() {
             let count = volumes.len();
-            bail!("the endpoint {name} has {count} volumes: start it, delete them, and stop it again");
+            bail!("the endpoint {name} has volumes ({count}): start it, delete them, and stop it again");
         }
     }
     Ok(member.cluster.remove_endpoint(name)?)
@@ -177,6 +197,7 @@ fn init(config: &Config, lease: Duration) -> anyhow::Result<()> {
     let cluster = Cluster::init(store, &own, lease, &state::must_random)?;
     membership::keep_key(&config.data, cluster.key())?;
     println!("This machine is the first gateway of a new cluster, {own}.");
+    println!("Next: systemctl start plimsoll; plimsoll cluster invite; plimsoll cluster endpoint create");
     Ok(())
 }
 
@@ -187,7 +208,7 @@ fn join(config: &Config) -> anyhow::Result<()> {
     std::io::stdin().take(4096).read_to_string(&mut text).context("cannot read the invitation")?;
     let cluster = Cluster::join(store, &Invitation::parse(&text)?, &own, since_1970_ms())?;
     membership::keep_key(&config.data, cluster.key())?;
-    println!("This machine is the gateway {own}.");
+    println!("This machine is the gateway {own}. Next: systemctl start plimsoll");
     Ok(())
 }
 
@@ -200,6 +221,7 @@ fn status(member: &Member, as_json: bool) -> anyhow::Result<()> {
         println!("{}", serde_json::to_string_pretty(&as_value(&before, &view))?);
         return Ok(());
     }
+    let columns = terminal::columns();
     let mut table = Table::new(&["GATEWAY", "STATE", "ENDPOINTS", "VERSION", "HOST"]);
     for (name, gateway) in &view.gateways {
         let endpoints = served_by(&view, name).join(", ");
@@ -212,7 +234,7 @@ fn status(member: &Member, as_json: bool) -> anyhow::Result<()> {
             host.clone(),
         ]);
     }
-    print!("{table}");
+    print!("{}", table.or("No gateways.", columns));
     println!();
     let mut table = Table::new(&["ENDPOINT", "ADDRESS", "STATE", "GATEWAY", "PREFERRED"]);
     for (name, endpoint) in &view.endpoints {
@@ -227,7 +249,8 @@ fn status(member: &Member, as_json: bool) -> anyhow::Result<()> {
             preferred,
         ]);
     }
-    print!("{table}");
+    let nothing = "No endpoints. Create one: plimsoll cluster endpoint create NAME --address ADDRESS/BITS";
+    print!("{}", table.or(nothing, columns));
     Ok(())
 }
 

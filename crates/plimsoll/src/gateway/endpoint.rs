@@ -1,7 +1,7 @@
 //! The process of an endpoint: a whole service whose state is in the store of the cluster.
 
 use super::arrival::AddressArrival;
-use super::lease_keeper::LeaseKeeper;
+use super::lease_keeper::{LeaseKeeper, end_now};
 use super::membership;
 use super::network::EndpointAddress;
 use super::replica::EndpointState;
@@ -15,6 +15,7 @@ use anyhow::{Context, bail};
 use api::EndpointPlacement;
 use cluster::{Holding, LeaseHolder, Name};
 use rustix::process::{Signal, set_parent_process_death_signal};
+use stable::ReplicaPairs;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -53,22 +54,33 @@ pub(crate) fn run(config: &Config, endpoint: &Name, run: u64) -> anyhow::Result<
         Ok(Box::new(move || renewed.renew()))
     })?;
     let arrival = arrival.context("no way for clients")?;
-    let pairs = state.load().context("cannot read the state of the endpoint")?;
-    arrival.set_earlier(&pairs);
-    let config = settings::of_endpoint(config, endpoint, found.record.address);
-    make_empty(&config.data)?;
-    stable::restore(&config.data, &pairs).context("cannot restore the state of the endpoint")?;
     let moving = Moving {
         placement: EndpointPlacement { endpoint: endpoint.to_string(), gateway: member.own.to_string() },
         scope: view.id.clone(),
-        state,
-        stored: pairs,
+        state: Arc::clone(&state) as _,
+        stored: ReplicaPairs::new(),
         deadline: keeper.deadline,
-        arrival,
+        arrival: Arc::clone(&arrival) as _,
     };
-    serve::serve_until_told(&config, Some(moving))?;
+    let config = settings::of_endpoint(config, endpoint, found.record.address);
+    let served = serve(&config, moving, &state, &arrival);
     keeper.release();
-    Ok(ExitCode::SUCCESS)
+    // Destructors of a start that failed half-way could wait for the cluster.
+    served.map(|()| ExitCode::SUCCESS).map_err(|error| end_now(&format!("{error:#}")))
+}
+
+/// Restores the state, and serves until SIGTERM.
+fn serve(
+    config: &Config,
+    moving: Moving,
+    state: &EndpointState,
+    arrival: &AddressArrival,
+) -> anyhow::Result<()> {
+    let stored = state.load().context("cannot read the state of the endpoint")?;
+    arrival.set_earlier(&stored);
+    make_empty(&config.data)?;
+    stable::restore(&config.data, &stored).context("cannot restore the state of the endpoint")?;
+    serve::serve_until_told(config, Some(Moving { stored, ..moving }))
 }
 
 /// Has the kernel end this process in good order when its gateway dies.
@@ -85,7 +97,7 @@ fn end_with_gateway() -> anyhow::Result<()> {
 fn make_empty(dir: &Path) -> anyhow::Result<()> {
     match fs::remove_dir_all(dir) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
-            return Err(error).with_context(|| format!("cannot remove {}", dir.display()));
+            Err(error).with_context(|| format!("cannot remove {}", dir.display()))
         }
         _ => state::make_dir(dir),
     }

@@ -117,7 +117,10 @@ pub(super) fn kill_process(setup: &mut Setup<'_>) -> anyhow::Result<()> {
     let others_stall = other.finish()?;
     let (milliseconds, others) = (stall.as_millis(), others_stall.as_millis());
     eprintln!("ceph: a process was killed, its clients waited {milliseconds} ms, the neighbor's {others} ms");
-    ensure!(setup.serving(ENDPOINTS[0])? == gateway, "another gateway took the endpoint of a process that died");
+    ensure!(
+        setup.serving(ENDPOINTS[0])? == gateway,
+        "another gateway took the endpoint of a process that died"
+    );
     ensure!(setup.gateways[gateway].id()? == main, "the gateway was replaced");
     let is_undisturbed = setup.gateways[gateway].endpoint(ENDPOINTS[1])? == neighbor;
     ensure!(is_undisturbed && others_stall <= UNDISTURBED_MAX, "the other endpoint was disturbed");
@@ -167,7 +170,10 @@ pub(super) fn clock_off(setup: &mut Setup<'_>) -> anyhow::Result<()> {
         load.run_for(Duration::from_secs(2), &[])?;
         let stall = setup.stall_while(0, |setup| setup.gateways[off].kill())?;
         let report = Ledger::verify_all(&[load.finish()?], &endpoint)?;
-        eprintln!("ceph: a gateway with its clock at {offset} killed, clients waited {} ms: {report}", stall.as_millis());
+        eprintln!(
+            "ceph: a gateway with its clock at {offset} killed, clients waited {} ms: {report}",
+            stall.as_millis()
+        );
         report.require_clean(&setup.work)?;
         setup.gateways[off].environment.clear();
         setup.gateways[off].start(binary)?;

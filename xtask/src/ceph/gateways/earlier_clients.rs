@@ -113,7 +113,9 @@ impl EarlierClients {
             written.iter().map(|written| written.in_flight).sum(),
         );
         let reset = written.iter().filter(|written| written.was_reset).count();
-        eprintln!("ceph: {acknowledged} writes acknowledged, {in_flight} in flight at the failure, {reset} of {WRITERS} connections reset");
+        eprintln!(
+            "ceph: {acknowledged} writes acknowledged, {in_flight} in flight at the failure, {reset} of {WRITERS} connections reset"
+        );
         ensure!(acknowledged > 0 && in_flight > 0, "the failure found no calls in flight");
         ensure!(reset == WRITERS, "some clients were not told that their gateway is gone");
         let mut remains = Remains {
@@ -275,7 +277,7 @@ fn data(is_again: bool, slot: u64) -> Vec<u8> {
 
 /// A slot that was not written yet is zeros.
 fn read_slot(client: &mut Client, file: &[u8], slot: u64) -> anyhow::Result<Vec<u8>> {
-    let mut found = client.read(file, slot * SLOT as u64, SLOT as u32)?.0;
+    let mut found = client.read(file, slot * SLOT as u64, u32::try_from(SLOT)?)?.0;
     found.resize(SLOT, 0);
     Ok(found)
 }

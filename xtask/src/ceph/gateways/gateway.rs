@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 
-use super::setup::{NFS_PORT, POOL, SMB_PORT};
+use super::setup::{NFS_PORT, SMB_PORT, name_of};
 use crate::ceph::cluster::Cluster;
 use crate::ceph::network::Machine;
 use crate::process::{self, Process};
@@ -28,16 +28,23 @@ pub(super) struct Gateway {
 }
 
 impl Gateway {
-    pub(super) fn new(name: &'static str, number: u8, ceph: &Cluster, work: &Path) -> anyhow::Result<Self> {
+    pub(super) fn new(
+        name: &'static str,
+        number: u8,
+        ceph: &Cluster,
+        work: &Path,
+        nfs: &str,
+    ) -> anyhow::Result<Self> {
+        let pool = name_of(work)?;
         let dir = work.join(name);
         fs::create_dir(&dir)?;
         let conf = ceph.conf();
         let text = format!(
             "storage = \"cephfs\"\n\
-             [nfs]\nlisten = \"0.0.0.0:{NFS_PORT}\"\n\
+             [nfs]\nlisten = \"0.0.0.0:{NFS_PORT}\"\n{nfs}\
              [smb]\nlisten = \"0.0.0.0:{SMB_PORT}\"\n\
-             [ceph]\nconf = {:?}\nuser = \"admin\"\ndirectory = \"/gateways\"\n\
-             [cluster]\npool = \"{POOL}\"\ngateway = \"{name}\"\ninterface = \"eth0\"\n",
+             [ceph]\nconf = {:?}\nuser = \"admin\"\ndirectory = \"/{pool}\"\n\
+             [cluster]\npool = \"{pool}\"\ngateway = \"{name}\"\ninterface = \"eth0\"\n",
             process::text(&conf)?
         );
         let config = dir.join("plimsoll.toml");
@@ -147,7 +154,8 @@ pub(super) fn has_ended(process: u32) -> bool {
 
 fn is_stopped(process: u32) -> bool {
     let threads = fs::read_dir(format!("/proc/{process}/task"));
-    threads.is_ok_and(|threads| threads.flatten().all(|thread| state(&thread.path().join("stat")) == Some('T')))
+    threads
+        .is_ok_and(|threads| threads.flatten().all(|thread| state(&thread.path().join("stat")) == Some('T')))
 }
 
 /// The state of a process or thread, which follows its name in parentheses.

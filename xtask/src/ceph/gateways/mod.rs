@@ -18,7 +18,7 @@ use anyhow::Context;
 use clap::ValueEnum;
 
 use super::cluster::Cluster;
-use setup::Setup;
+pub(super) use setup::{ENDPOINTS, GATEWAYS, Setup};
 
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Case {
@@ -52,10 +52,7 @@ pub(super) enum Case {
 
 impl Case {
     fn is_brief(self) -> bool {
-        matches!(
-            self,
-            Self::Kill | Self::Drain | Self::Takers | Self::Process | Self::Frozen | Self::Cut
-        )
+        matches!(self, Self::Kill | Self::Drain | Self::Takers | Self::Process | Self::Frozen | Self::Cut)
     }
 
     fn run(self, setup: &mut Setup<'_>, is_brief: bool) -> anyhow::Result<()> {
@@ -85,7 +82,7 @@ pub(super) fn run(
     only: &[Case],
     is_brief: bool,
 ) -> anyhow::Result<()> {
-    let mut setup = Setup::start(binary, ceph, &work.join("gateways"))?;
+    let mut setup = Setup::start(binary, ceph, &work.join("gateways"), "")?;
     for &case in Case::value_variants() {
         let is_chosen = if only.is_empty() { case.is_brief() || !is_brief } else { only.contains(&case) };
         if is_chosen {

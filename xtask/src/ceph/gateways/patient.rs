@@ -100,7 +100,7 @@ impl Work {
         ensure!(self.files > 0, "no operation was acknowledged");
         for number in 0..self.files {
             let file = mounted.client.lookup(&directory, &name(number))?;
-            let found = mounted.client.read(&file, 0, 2 * DATA_BYTES as u32)?.0;
+            let found = mounted.client.read(&file, 0, u32::try_from(2 * DATA_BYTES)?)?.0;
             ensure!(found == data(number), "acknowledged data of {} is lost", name(number));
         }
         Ok(self.files)
@@ -112,13 +112,14 @@ impl Worker {
     fn step(&mut self) -> anyhow::Result<()> {
         let (directory, first, number) = (self.directory.clone(), self.file.clone(), self.work.files);
         let bytes = data(number);
-        let file =
-            self.patiently("CREATE", |client| client.create(&directory, &name(number), How::Unchecked(0o644)))?;
+        let file = self
+            .patiently("CREATE", |client| client.create(&directory, &name(number), How::Unchecked(0o644)))?;
         self.patiently("WRITE", |client| client.write(&file, 0, &bytes, Stable::FileSync).map(drop))?;
         self.patiently("WRITE of the first file", |client| {
             client.write(&first, 0, &bytes, Stable::FileSync).map(drop)
         })?;
-        let found = self.patiently("READ", |client| client.read(&first, 0, DATA_BYTES as u32))?.0;
+        let count = u32::try_from(DATA_BYTES)?;
+        let found = self.patiently("READ", |client| client.read(&first, 0, count))?.0;
         ensure!(found == bytes, "a file has other data than was written just before");
         self.work.files += 1;
         Ok(())

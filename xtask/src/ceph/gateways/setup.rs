@@ -17,15 +17,14 @@ use crate::process;
 use crate::samba::USER;
 use crate::server::{Endpoint, PLIMSOLL_EXPORT};
 
-pub(super) const GATEWAYS: [&str; 3] = ["gw1", "gw2", "gw3"];
-pub(super) const ENDPOINTS: [&str; 2] = ["blue", "red"];
-pub(super) const POOL: &str = "plimsoll";
+pub(in crate::ceph) const GATEWAYS: [&str; 3] = ["gw1", "gw2", "gw3"];
+pub(in crate::ceph) const ENDPOINTS: [&str; 2] = ["blue", "red"];
 pub(super) const NFS_PORT: u16 = 2049;
 pub(super) const SMB_PORT: u16 = 445;
 /// Only a cluster that does not recover takes this long.
 pub(super) const RECOVERY_MAX: Duration = Duration::from_secs(120);
 
-pub(super) struct Setup<'s> {
+pub(in crate::ceph) struct Setup<'s> {
     pub(super) binary: &'s Path,
     pub(super) ceph: &'s mut Cluster,
     pub(super) work: PathBuf,
@@ -33,14 +32,21 @@ pub(super) struct Setup<'s> {
 }
 
 impl<'s> Setup<'s> {
-    /// Starts gateways and endpoints.
-    pub(super) fn start(binary: &'s Path, ceph: &'s mut Cluster, work: &Path) -> anyhow::Result<Self> {
+    /// Starts gateways and endpoints. `nfs` has more settings of NFS. The pool and the directory of the CephFS are named
+    /// after the last part of `work`.
+    pub(in crate::ceph) fn start(
+        binary: &'s Path,
+        ceph: &'s mut Cluster,
+        work: &Path,
+        nfs: &str,
+    ) -> anyhow::Result<Self> {
         process::empty_dir(work)?;
-        ceph.ceph(&["osd", "pool", "create", POOL, "8"])?;
-        ceph.ceph(&["osd", "pool", "application", "enable", POOL, "plimsoll"])?;
+        let pool = name_of(work)?;
+        ceph.ceph(&["osd", "pool", "create", pool, "8"])?;
+        ceph.ceph(&["osd", "pool", "application", "enable", pool, "plimsoll"])?;
         let mut gateways = Vec::new();
         for (name, number) in GATEWAYS.into_iter().zip(11..) {
-            gateways.push(Gateway::new(name, number, ceph, work)?);
+            gateways.push(Gateway::new(name, number, ceph, work, nfs)?);
         }
         let mut setup = Self { binary, ceph, work: work.to_owned(), gateways };
         let first = &setup.gateways[0];
@@ -83,7 +89,7 @@ impl<'s> Setup<'s> {
     }
 
     /// Runs a management command at the gateway that serves an endpoint, as soon as one does.
-    fn manage(&self, endpoint: &str, words: &[&str]) -> anyhow::Result<()> {
+    pub(in crate::ceph) fn manage(&self, endpoint: &str, words: &[&str]) -> anyhow::Result<()> {
         let deadline = Instant::now() + RECOVERY_MAX;
         loop {
             let serving = self.serving(endpoint)?;
@@ -110,7 +116,7 @@ impl<'s> Setup<'s> {
     }
 
     /// The number of the gateway that serves an endpoint. Waits until one does.
-    pub(super) fn serving(&self, endpoint: &str) -> anyhow::Result<usize> {
+    pub(in crate::ceph) fn serving(&self, endpoint: &str) -> anyhow::Result<usize> {
         self.serving_except(endpoint, None)
     }
 
@@ -183,6 +189,33 @@ impl<'s> Setup<'s> {
         Ok(blue)
     }
 
+    pub(in crate::ceph) fn kill(&mut self, gateway: usize) -> anyhow::Result<()> {
+        self.gateways[gateway].kill()
+    }
+
+    /// Takes a gateway off the network and kills it.
+    pub(in crate::ceph) fn cut_power(&mut self, gateway: usize) -> anyhow::Result<()> {
+        self.gateways[gateway].machine.set_connected(false)?;
+        self.kill(gateway)
+    }
+
+    /// Starts a killed gateway again.
+    pub(in crate::ceph) fn restart(&mut self, gateway: usize) -> anyhow::Result<()> {
+        self.gateways[gateway].machine.set_connected(true)?;
+        self.gateways[gateway].start(self.binary)
+    }
+
+    /// Moves the first endpoint from this gateway to the next one, and waits until that serves it.
+    pub(in crate::ceph) fn move_away(&self, from: usize) -> anyhow::Result<()> {
+        let to = (from + 1) % GATEWAYS.len();
+        self.gateways[from].cluster(self.binary, &["endpoint", "move", ENDPOINTS[0], GATEWAYS[to]], "")?;
+        let deadline = Instant::now() + RECOVERY_MAX;
+        while self.serving(ENDPOINTS[0])? != to {
+            ensure!(Instant::now() < deadline, "{} does not serve what moved to it", GATEWAYS[to]);
+        }
+        Ok(())
+    }
+
     /// The gateways that have the address of an endpoint at an interface.
     pub(super) fn gateways_with_address(&self, number: usize) -> anyhow::Result<Vec<usize>> {
         let mut found = Vec::new();
@@ -207,7 +240,7 @@ impl<'s> Setup<'s> {
         probe.finish()
     }
 
-    pub(super) fn stop(self) -> anyhow::Result<()> {
+    pub(in crate::ceph) fn stop(self) -> anyhow::Result<()> {
         for gateway in self.gateways {
             if let Some(process) = gateway.process {
                 let status = process.terminate(RECOVERY_MAX)?;
@@ -216,6 +249,11 @@ impl<'s> Setup<'s> {
         }
         Ok(())
     }
+}
+
+/// The name of the pool and the directory of gateways with these files.
+pub(super) fn name_of(work: &Path) -> anyhow::Result<&str> {
+    work.file_name().and_then(|name| name.to_str()).context("a directory without a name")
 }
 
 /// The address of an endpoint.

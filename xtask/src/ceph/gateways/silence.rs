@@ -11,7 +11,7 @@ use super::setup::{ENDPOINTS, GATEWAYS, RECOVERY_MAX, Setup};
 
 const LOAD: Duration = Duration::from_millis(700);
 const FROZEN: Duration = Duration::from_secs(10);
-/// What a frozen process has sent before has arrived by then.
+/// The time after which everything that a process sent before it froze has arrived.
 const DELIVERED: Duration = Duration::from_millis(300);
 /// The time after the failure in which a gateway that does not reach Ceph may answer.
 const SILENT_MAX: Duration = Duration::from_millis(3500);

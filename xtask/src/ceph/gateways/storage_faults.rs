@@ -20,7 +20,8 @@ pub(super) fn evict(setup: &mut Setup<'_>) -> anyhow::Result<()> {
     let gateway = setup.place_together()?;
     let process = setup.gateways[gateway].endpoint(ENDPOINTS[0])?;
     let sessions = sessions(setup)?;
-    let is_own = |session: &&Value| session["client_metadata"]["pid"] == process.to_string();
+    let pid = process.to_string();
+    let is_own = |session: &&Value| session["client_metadata"]["pid"] == *pid;
     let session = sessions.iter().find(is_own);
     let session = session.with_context(|| format!("process {process} has no session in {sessions:?}"))?;
     let id = format!("id={}", session["id"]);
@@ -35,7 +36,7 @@ pub(super) fn evict(setup: &mut Setup<'_>) -> anyhow::Result<()> {
 /// Excludes all clients of an endpoint's process, and then those of a gateway's main process: clients of the endpoint
 /// wait, and see no error.
 pub(super) fn blocklist(setup: &mut Setup<'_>) -> anyhow::Result<()> {
-    // Commands run at the first gateway, and would leave clients of theirs there.
+    // Commands run at the first gateway, and would leave their clients there.
     let gateway = GATEWAYS.len() - 1;
     setup.settle()?;
     for number in 0..ENDPOINTS.len() {
@@ -44,7 +45,10 @@ pub(super) fn blocklist(setup: &mut Setup<'_>) -> anyhow::Result<()> {
     let of_main = setup.client_addresses(gateway)?;
     setup.place(0, gateway)?;
     let of_endpoint: BTreeSet<_> = setup.client_addresses(gateway)?.difference(&of_main).cloned().collect();
-    ensure!(!of_main.is_empty() && of_endpoint.len() > 1, "{of_main:?} and {of_endpoint:?} are not all clients");
+    ensure!(
+        !of_main.is_empty() && of_endpoint.len() > 1,
+        "{of_main:?} and {of_endpoint:?} are not all clients"
+    );
     let other = Probe::start(setup.endpoint(1).address)?;
     bear(setup, "all clients of an endpoint's process were blocklisted", "blocklisted", |setup| {
         setup.exclude(&of_endpoint)
@@ -125,7 +129,10 @@ pub(super) fn kill_mds(setup: &mut Setup<'_>) -> anyhow::Result<()> {
         setup.ceph.kill_mds()?;
         let since = Instant::now();
         while !setup.ceph.ceph(&["mds", "stat"])?.contains("=b=up:active") {
-            ensure!(since.elapsed() < Duration::from_secs(120), "the second metadata server does not take over");
+            ensure!(
+                since.elapsed() < Duration::from_secs(120),
+                "the second metadata server does not take over"
+            );
         }
         Ok(())
     })?;
@@ -165,7 +172,11 @@ impl Setup<'_> {
         let sessions = sessions.as_array().context("no list of sessions")?;
         let addresses = sessions.iter().filter_map(|session| session["addrs"]["addrvec"].as_array());
         let own = format!("10.77.0.{}:", 11 + gateway);
-        Ok(addresses.flatten().filter_map(client_address).filter(|address| address.starts_with(&own)).collect())
+        Ok(addresses
+            .flatten()
+            .filter_map(client_address)
+            .filter(|address| address.starts_with(&own))
+            .collect())
     }
 
     fn exclude(&self, clients: &BTreeSet<String>) -> anyhow::Result<()> {

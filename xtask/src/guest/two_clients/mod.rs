@@ -5,7 +5,6 @@
 //! locks of version 3 need, and each guest has its own address. The host sends commands to each guest
 //! (`xtask/guest/two-clients.sh`) over a connection, so one clock times both.
 
-mod client;
 mod scenes;
 
 use std::net::{Ipv4Addr, TcpListener};
@@ -14,12 +13,12 @@ use std::time::Duration;
 
 use anyhow::Context;
 
+use super::client;
 use super::image::{Image, Suite};
 use super::machine::{Guest, HOST_ADDRESS, OTHER_ADDRESS, Running};
 use super::namespace;
 use crate::process;
 use crate::server::{Endpoint, PLIMSOLL_EXPORT, Server, plimsoll_command};
-use client::accept;
 use scenes::Clients;
 
 const SCRIPT: &str = include_str!("../../../guest/two-clients.sh");
@@ -72,7 +71,7 @@ fn run_in_namespace(args: &Args, images: &[Image; 2]) -> anyhow::Result<()> {
         guest.set("CONTROL", port).set("EXPORT", PLIMSOLL_EXPORT).start(SCRIPT, within)
     };
     let [one, two] = [start(0, "one")?, start(1, "two")?];
-    let result = accept(&control).and_then(|[one, two]| Clients { one, two }.run(&mut host, args.brief));
+    let result = connect(&control).and_then(|mut clients| clients.run(&mut host, args.brief));
     // The guests end when the host sends no more commands; their logs help to explain a failure.
     let outcomes = [one, two].map(Running::finish);
     result?;
@@ -80,6 +79,13 @@ fn run_in_namespace(args: &Args, images: &[Image; 2]) -> anyhow::Result<()> {
         outcome?.require_success()?;
     }
     host.server.stop()
+}
+
+fn connect(control: &TcpListener) -> anyhow::Result<Clients> {
+    let mut clients = [client::accept(control)?, client::accept(control)?];
+    clients.sort_by(|first, second| first.name.cmp(&second.name));
+    let [one, two] = clients;
+    Ok(Clients { one, two })
 }
 
 struct Host {

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 
-use super::client::Client;
 use super::{GRACE, Host, OUTAGE};
+use crate::guest::client::Client;
 
 /// The time from the release of a lock to its grant to a waiting client: shorter than the first retry of a client
 /// without a callback, see `client.rs`.

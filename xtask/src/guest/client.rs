@@ -12,30 +12,24 @@ const ANSWER_MAX: Duration = Duration::from_secs(400);
 /// after the first time, or later.
 const QUIET: Duration = Duration::from_secs(4);
 
-/// Each guest sends its name.
-pub(super) fn accept(control: &TcpListener) -> anyhow::Result<[Client; 2]> {
+/// Waits for the next guest that connects.
+pub(crate) fn accept(control: &TcpListener) -> anyhow::Result<Client> {
     control.set_nonblocking(true)?;
     let deadline = Instant::now() + BOOT_MAX;
-    let (mut one, mut two) = (None, None);
-    while one.is_none() || two.is_none() {
-        ensure!(Instant::now() < deadline, "the guests did not connect in time");
+    loop {
+        ensure!(Instant::now() < deadline, "a guest did not connect in time");
         match control.accept() {
-            Ok((stream, _)) => {
-                let client = Client::new(stream)?;
-                let slot = if client.name == "one" { &mut one } else { &mut two };
-                *slot = Some(client);
-            }
+            Ok((stream, _)) => return Client::new(stream),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 std::thread::sleep(Duration::from_millis(50));
             }
             Err(error) => return Err(error.into()),
         }
     }
-    Ok([one.context("guest one did not connect")?, two.context("guest two did not connect")?])
 }
 
-pub(super) struct Client {
-    name: String,
+pub(crate) struct Client {
+    pub(crate) name: String,
     stream: BufReader<TcpStream>,
     /// In the background, with their times.
     events: Vec<(String, Instant)>,
@@ -70,7 +64,7 @@ impl Client {
     }
 
     /// Waits for `granted NAME` or `released NAME`, and returns the time.
-    pub(super) fn wait_for_event(&mut self, what: &str, name: &str) -> anyhow::Result<Instant> {
+    pub(crate) fn wait_for_event(&mut self, what: &str, name: &str) -> anyhow::Result<Instant> {
         let (wanted, failed) = (format!("{what} {name}"), format!("failed {name}"));
         loop {
             if let Some((_, when)) = self.events.iter().find(|(event, _)| *event == wanted) {
@@ -86,7 +80,7 @@ impl Client {
         }
     }
 
-    pub(super) fn send_command(&mut self, command: &str) -> anyhow::Result<()> {
+    pub(crate) fn send_command(&mut self, command: &str) -> anyhow::Result<()> {
         Ok(self.stream.get_mut().write_all(format!("{command}\n").as_bytes())?)
     }
 
@@ -100,7 +94,7 @@ impl Client {
         Ok(CommandResult { status: status.parse()?, text: text.to_owned() })
     }
 
-    pub(super) fn assert_quiet(&mut self) -> anyhow::Result<()> {
+    pub(crate) fn assert_quiet(&mut self) -> anyhow::Result<()> {
         self.stream.get_ref().set_read_timeout(Some(QUIET))?;
         let found = self.stream.fill_buf().map(|answer| String::from_utf8_lossy(answer).into_owned());
         self.stream.get_ref().set_read_timeout(Some(ANSWER_MAX))?;
@@ -110,18 +104,18 @@ impl Client {
         }
     }
 
-    pub(super) fn run(&mut self, command: &str) -> anyhow::Result<String> {
+    pub(crate) fn run(&mut self, command: &str) -> anyhow::Result<String> {
         self.send_command(command)?;
         self.succeeded(command)
     }
 
-    pub(super) fn succeeded(&mut self, command: &str) -> anyhow::Result<String> {
+    pub(crate) fn succeeded(&mut self, command: &str) -> anyhow::Result<String> {
         let CommandResult { status, text } = self.answer()?;
         ensure!(status == 0, "{}: `{command}` ended with status {status}: {text}", self.name);
         Ok(text)
     }
 
-    pub(super) fn run_refused(&mut self, command: &str, why: &str) -> anyhow::Result<()> {
+    pub(crate) fn run_refused(&mut self, command: &str, why: &str) -> anyhow::Result<()> {
         self.send_command(command)?;
         let CommandResult { status, text } = self.answer()?;
         ensure!(
@@ -132,13 +126,13 @@ impl Client {
         Ok(())
     }
 
-    pub(super) fn lock(&mut self, name: &str, range: &str) -> anyhow::Result<()> {
+    pub(crate) fn lock(&mut self, name: &str, range: &str) -> anyhow::Result<()> {
         self.request_lock(name, range)?;
         self.wait_for_event("granted", name).map(drop)
     }
 
     /// Requests a lock, and waits for it in the background.
-    pub(super) fn request_lock(&mut self, name: &str, range: &str) -> anyhow::Result<()> {
+    pub(crate) fn request_lock(&mut self, name: &str, range: &str) -> anyhow::Result<()> {
         self.events.retain(|(event, _)| !event.ends_with(&format!(" {name}")));
         self.run(&format!("hold {name} {range}")).map(drop)
     }
