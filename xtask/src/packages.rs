@@ -71,6 +71,7 @@ pub(crate) const FOR_CEPH: &[Tool] = &[
     ("ceph-mds", "ceph-mds"),
     (LIBCEPHFS_HEADER, "libcephfs-dev"),
     (LIBRADOS_HEADER, "librados-dev"),
+    (LIBFAKETIME, "libfaketime"),
     ("cc", "gcc"),
     ("ip", "iproute2"),
     ("unshare", "util-linux"),
@@ -80,6 +81,8 @@ pub(crate) const FOR_INSTRUCTIONS: &[Tool] = &[("valgrind", "valgrind"), ("vgdb"
 /// No program identifies the packages. Tests compare the declarations of the crate `ceph` with them.
 const LIBCEPHFS_HEADER: &str = "/usr/include/cephfs/libcephfs.h";
 const LIBRADOS_HEADER: &str = "/usr/include/rados/librados.h";
+/// The library that gives a program another time of day.
+pub(crate) const LIBFAKETIME: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
 /// No program identifies the package; it creates Python environments.
 const ENSUREPIP: &str = "/usr/lib/python3.11/ensurepip";
 /// No program identifies the package.

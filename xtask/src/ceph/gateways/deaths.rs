@@ -1,14 +1,17 @@
 //! Gateways and their processes that die, and a gateway that is drained.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::ensure;
 
 use super::gateway::signal;
 use super::probe::Probe;
 use super::setup::{ENDPOINTS, GATEWAYS, RECOVERY_MAX, SMB_PORT, Setup};
+use crate::ledger::client::{Client, How};
 use crate::ledger::{Ledger, Report, Share};
+use crate::packages::LIBFAKETIME;
 use crate::random::{Random, seed_from_clock};
+use crate::server::Endpoint;
 
 const WORKERS: u32 = 8;
 /// A fault elsewhere may delay the answers of an endpoint by this much.
@@ -146,37 +149,47 @@ pub(super) fn restart_all(setup: &mut Setup<'_>) -> anyhow::Result<()> {
     setup.settle()
 }
 
-/// Sets the clock of a gateway an hour back, and another hour ahead: both serve, and take over.
+/// Sets the clock of a gateway an hour back, and then an hour ahead: it serves, and others take over from it.
 pub(super) fn clock_off(setup: &mut Setup<'_>) -> anyhow::Result<()> {
-    const LIBRARY: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
-    ensure!(std::path::Path::new(LIBRARY).exists(), "{LIBRARY} is missing: install libfaketime");
-    for offset in ["-1h", "+1h"] {
+    for (round, offset) in ["-1h", "+1h"].into_iter().enumerate() {
         setup.settle()?;
-        let off = setup.serving(ENDPOINTS[0])?;
-        let binary = setup.binary;
+        let (off, binary) = (setup.serving(ENDPOINTS[0])?, setup.binary);
         setup.gateways[off].kill()?;
         setup.gateways[off].environment = [
-            format!("LD_PRELOAD={LIBRARY}"),
+            format!("LD_PRELOAD={LIBFAKETIME}"),
             format!("FAKETIME={offset}"),
             "FAKETIME_DONT_FAKE_MONOTONIC=1".to_owned(),
         ]
         .into();
         setup.gateways[off].start(binary)?;
         setup.settle()?;
-        let endpoint = setup.endpoint(0);
         setup.place(0, off)?;
+        let endpoint = setup.endpoint(0);
+        require_other_clock(&endpoint, &format!("clock{offset}"))?;
         let log = setup.work.join(format!("ledger-clock{offset}.log"));
-        let load = Ledger::start(&endpoint, None, u32::from(offset == "+1h") + 2000, WORKERS, 1, &log)?;
+        let number = 2000 + u32::try_from(round)?;
+        let load = Ledger::start(&endpoint, None, number, WORKERS, seed_from_clock(), &log)?;
         load.run_for(Duration::from_secs(2), &[])?;
         let stall = setup.stall_while(0, |setup| setup.gateways[off].kill())?;
         let report = Ledger::verify_all(&[load.finish()?], &endpoint)?;
+        let milliseconds = stall.as_millis();
         eprintln!(
-            "ceph: a gateway with its clock at {offset} killed, clients waited {} ms: {report}",
-            stall.as_millis()
+            "ceph: a gateway with its clock at {offset} killed, clients waited {milliseconds} ms: {report}"
         );
         report.require_clean(&setup.work)?;
         setup.gateways[off].environment.clear();
         setup.gateways[off].start(binary)?;
     }
     setup.settle()
+}
+
+/// Fails unless a new file shows that the clock of the endpoint is off by about an hour.
+fn require_other_clock(endpoint: &Endpoint, name: &str) -> anyhow::Result<()> {
+    let mut mounted = Client::mount(endpoint)?;
+    let file = mounted.client.create(&mounted.root, name, How::Guarded(0o644))?;
+    let made = u64::from(mounted.client.attributes(&file)?.mtime.0);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
+    let difference = made.abs_diff(now);
+    ensure!((3500..3700).contains(&difference), "the clock of the gateway is off by {difference} s");
+    Ok(())
 }

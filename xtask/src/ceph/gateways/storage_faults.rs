@@ -75,14 +75,14 @@ pub(super) fn full(setup: &mut Setup<'_>) -> anyhow::Result<()> {
     let probe = Probe::start(endpoint.address)?;
     std::thread::sleep(LOAD);
     let before = [setup.serving(ENDPOINTS[0])?, setup.serving(ENDPOINTS[1])?];
-    setup.ceph.ceph(&["osd", "set-full-ratio", "0.0001"])?;
+    set_full_ratios(setup, ["0.0001", "0.0001", "0.0001"])?;
     let since = Instant::now();
     while !setup.ceph.ceph(&["health", "detail"])?.contains("OSD_FULL") {
         ensure!(since.elapsed() < Duration::from_secs(60), "the OSD is not full");
     }
     std::thread::sleep(FULL);
     let outcome = while_full(setup, before);
-    setup.ceph.ceph(&["osd", "set-full-ratio", "0.95"])?;
+    set_full_ratios(setup, ["0.85", "0.90", "0.95"])?;
     let there = Instant::now();
     outcome?;
     let answered = probe.wait_for_answer_after(there)?;
@@ -98,6 +98,15 @@ pub(super) fn full(setup: &mut Setup<'_>) -> anyhow::Result<()> {
         work.verify(&endpoint)?
     );
     setup.settle()
+}
+
+/// Sets the ratios from which an OSD is nearly full, takes no copies of others, and is full. It ignores those that are not in
+/// this order.
+fn set_full_ratios(setup: &Setup<'_>, ratios: [&str; 3]) -> anyhow::Result<()> {
+    for (name, ratio) in ["nearfull", "backfillfull", "full"].iter().zip(ratios) {
+        setup.ceph.ceph(&["osd", &format!("set-{name}-ratio"), ratio])?;
+    }
+    Ok(())
 }
 
 /// Fails unless the gateways keep the leases of endpoints on a full OSD, and one takes over another's.
