@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn patched_image_is_the_new_one() {
-        let old: Vec<u8> = (0..3 * PAGE_BYTES).map(|place| (place % 251) as u8).collect();
+        let old: Vec<u8> = (0..3 * PAGE_BYTES).map(|place| u8::try_from(place % 251).unwrap()).collect();
         let mut new = old.clone();
         for place in [0, 5, 40, PAGE_BYTES - 1, PAGE_BYTES, 3 * PAGE_BYTES - 1] {
             new[place] ^= 1;
