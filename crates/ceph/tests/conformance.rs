@@ -1,6 +1,7 @@
 //! The suites of backends and provisioners over a Ceph cluster that `cargo xtask ceph` starts.
 
 use ceph::{Options, Volumes};
+use std::os::unix::process::ExitStatusExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use storage::NodeBudget;
@@ -13,6 +14,8 @@ use vfs_testing::conformance::{self, Lack};
 
 const ROOT: Root = Root { mode: 0o755, uid: 0, gid: 0 };
 const NEW: NewInode = NewInode { mode: 0o644, uid: 0, gid: 0, times: None, size: 0 };
+/// The directory in which [`service_that_crashes`] crashes.
+const CRASH_IN: &str = "PLIMSOLL_CEPH_CRASH_IN";
 const CAPACITY: Capacity = Capacity { bytes: 1 << 40, files: 1 << 20 };
 const LACKS: &[(Lack, &str)] = &[
     (Lack::Clones, "CephFS shares no data between files"),
@@ -73,10 +76,26 @@ fn directory_has_one_service() {
     let second = Volumes::open(&alone("two"), NodeBudget::new(100)).map(drop);
     let error = second.expect_err("the first one is there").to_string();
     assert!(error.contains("another service uses") && error.contains(&directory), "{error}");
-    // A process of the same name ends the session of the one before, even of one that has crashed.
-    std::mem::forget(first);
+    drop(first);
+    // In a process of its own: otherwise its threads would live on, and connect again.
+    let crashing = std::env::current_exe().expect("the path of this program");
+    let arguments = ["--ignored", "--exact", "service_that_crashes"];
+    let status = std::process::Command::new(crashing).args(arguments).env(CRASH_IN, &directory).status();
+    let aborted = status.expect("this program starts").signal();
+    assert_eq!(aborted, Some(6), "it crashes with its session");
+    assert!(Volumes::open(&alone("two"), NodeBudget::new(100)).is_err(), "its session lasts");
+    // A process of the same name ends the session of the one before.
     drop(Volumes::open(&alone("one"), NodeBudget::new(100)).expect("the first one has ended"));
     assert!(Volumes::open(&alone("two"), NodeBudget::new(100)).is_ok(), "an orderly end releases it");
+}
+
+#[test]
+#[ignore = "run by other tests in a process of its own"]
+fn service_that_crashes() {
+    let Ok(directory) = std::env::var(CRASH_IN) else { return };
+    let alone = Options { is_exclusive: true, ..options(&directory, "one") };
+    let _service = Volumes::open(&alone, NodeBudget::new(100)).expect("the cluster answers");
+    std::process::abort();
 }
 
 /// The change number of a file rises with every write, whichever of two services makes it.
