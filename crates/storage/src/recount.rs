@@ -3,7 +3,7 @@
 use crate::limit::{CountQueue, Limit, Space};
 use crate::owners::Tally;
 use crate::volume_name::volume_name;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, Weak};
 use std::thread::JoinHandle;
@@ -45,6 +45,8 @@ struct Shared<S: Space> {
 struct State<S: Space> {
     is_stopping: bool,
     waiting: VecDeque<(VolumeId, Weak<Limit<S>>, u64)>,
+    /// The volumes that a thread is counting now.
+    running: BTreeSet<VolumeId>,
     /// The volumes not counted yet, with the number of the count and the error of a failed one. A volume that was closed
     /// and opened again has another count, and the end of the first says nothing about it.
     uncounted: BTreeMap<VolumeId, (u64, Option<FsError>)>,
@@ -60,12 +62,27 @@ impl<S: Space> Default for State<S> {
         Self {
             is_stopping: false,
             waiting: VecDeque::new(),
+            running: BTreeSet::new(),
             uncounted: BTreeMap::new(),
             next_number: 0,
             counted: 0,
             busy_threads: 0,
             threads: Vec::new(),
         }
+    }
+}
+
+impl<S: Space> State<S> {
+    /// The next volume to count. A volume that is being counted waits: two counts would add the same files twice. The
+    /// thread that counts it continues with it.
+    fn next(&mut self) -> Option<(VolumeId, Weak<Limit<S>>, u64)> {
+        if self.is_stopping {
+            return None;
+        }
+        let at = self.waiting.iter().position(|(id, ..)| !self.running.contains(id))?;
+        let next = self.waiting.remove(at)?;
+        self.running.insert(next.0);
+        Some(next)
     }
 }
 
@@ -157,8 +174,7 @@ impl<S: Space> Shared<S> {
     fn run(&self) {
         loop {
             let mut state = self.lock();
-            let next = if state.is_stopping { None } else { state.waiting.pop_front() };
-            let Some((id, limit, number)) = next else {
+            let Some((id, limit, number)) = state.next() else {
                 state.busy_threads -= 1;
                 self.changed.notify_all();
                 return;
@@ -166,6 +182,7 @@ impl<S: Space> Shared<S> {
             drop(state);
             let done = self.count(id, &limit);
             let mut state = self.lock();
+            state.running.remove(&id);
             state.counted += usize::from(matches!(done, Ok(true)));
             if state.uncounted.get(&id).is_none_or(|(latest, _)| *latest != number) {
                 continue;
@@ -181,7 +198,8 @@ impl<S: Space> Shared<S> {
     fn count(&self, id: VolumeId, limit: &Weak<Limit<S>>) -> FsResult<bool> {
         let is_stopping = || self.lock().is_stopping;
         let is_wanted = || !is_stopping() && limit.upgrade().is_some_and(|limit| limit.is_uncounted());
-        let Some(by_owner) = limit.upgrade().map(|limit| limit.owners().is_uncounted()) else {
+        let uncounted = limit.upgrade().filter(|limit| limit.is_uncounted());
+        let Some(by_owner) = uncounted.map(|limit| limit.owners().is_uncounted()) else {
             return Ok(false);
         };
         let begun = Instant::now();
@@ -235,4 +253,106 @@ fn begin_by_owner<S: Space>(limit: &Weak<Limit<S>>, is_cancelled: &dyn Fn() -> b
     let limit = limit.upgrade().ok_or(cancelled)?;
     live.count_nameless(&mut |ids, amount| limit.owners().force(ids, amount));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::Ledger;
+    use crate::owners::{OwnerIds, OwnerLedger, OwnerStore, add_to_tally};
+    use std::sync::atomic::AtomicBool;
+    use vfs::QuotaOwner;
+
+    const ID: VolumeId = VolumeId(7);
+    const FILE: Usage = Usage { bytes: 4096, files: 1 };
+
+    struct NoSpace;
+
+    impl Space for NoSpace {
+        fn ledger(&self) -> Option<&Ledger> {
+            None
+        }
+
+        fn sync_files(&self) -> FsResult<()> {
+            Ok(())
+        }
+
+        fn set_removed(&self) {}
+    }
+
+    /// Nothing is saved.
+    struct NoFiles;
+
+    impl OwnerStore for NoFiles {
+        fn open_table(&mut self, creates: bool) -> FsResult<bool> {
+            Ok(creates)
+        }
+
+        fn read_table(&self) -> FsResult<Vec<u8>> {
+            Ok(Vec::new())
+        }
+
+        fn write_table(&self, _: &[u8], _: bool) -> FsResult<()> {
+            Ok(())
+        }
+
+        fn sync_table(&self) -> FsResult<()> {
+            Ok(())
+        }
+
+        fn read_rules(&self) -> FsResult<Option<Vec<u8>>> {
+            Ok(None)
+        }
+
+        fn replace_rules(&self, _: &[u8]) -> FsResult<()> {
+            Ok(())
+        }
+    }
+
+    /// Finds one file; the first walk ends when it is allowed to.
+    #[derive(Default)]
+    struct OneFile {
+        begun: AtomicU64,
+        is_released: AtomicBool,
+    }
+
+    impl Walk<NoSpace> for Arc<OneFile> {
+        fn count(
+            &self,
+            _: VolumeId,
+            _: &Weak<Limit<NoSpace>>,
+            tally: Option<&mut Tally>,
+            _: &mut dyn FnMut(u64, u64) -> bool,
+        ) -> FsResult<(Usage, u64)> {
+            self.begun.fetch_add(1, Ordering::SeqCst);
+            while !self.is_released.load(Ordering::SeqCst) {
+                std::thread::yield_now();
+            }
+            add_to_tally(tally.expect("a count by owner"), OwnerIds::both(1, 2), FILE);
+            Ok((FILE, 0))
+        }
+    }
+
+    #[test]
+    fn volume_that_is_queued_twice_is_counted_once() {
+        let walk = Arc::new(OneFile::default());
+        let counter = Recounter::new(2, Box::new(Arc::clone(&walk)));
+        let owners = OwnerLedger::open("one".into(), Box::new(NoFiles)).unwrap();
+        let limit = Arc::new(Limit::new(NoSpace, owners, ID, counter.queue()));
+        limit.start_owners().unwrap();
+        counter.add(ID, &limit);
+        // A third volume: the second thread has passed the one that waits.
+        let owners = OwnerLedger::open("two".into(), Box::new(NoFiles)).unwrap();
+        let other = Arc::new(Limit::new(NoSpace, owners, VolumeId(8), counter.queue()));
+        other.start_owners().unwrap();
+        while walk.begun.load(Ordering::SeqCst) < 2 {
+            std::thread::yield_now();
+        }
+        walk.is_released.store(true, Ordering::SeqCst);
+        assert!(counter.wait(Duration::from_secs(600)), "all are counted");
+        for limit in [limit, other] {
+            assert_eq!(limit.owners().usage(QuotaOwner::user(1)).unwrap().used, FILE);
+        }
+        assert_eq!(walk.begun.load(Ordering::SeqCst), 2);
+    }
 }

@@ -328,9 +328,12 @@ impl<P: Protocol> Inbound<P> {
     }
 
     fn count(&mut self, now: usize) {
-        let total = &self.resources.spilled;
-        total.fetch_add(now, Ordering::Relaxed);
-        total.fetch_sub(std::mem::replace(&mut self.counted, now), Ordering::Relaxed);
+        let (total, before) = (&self.resources.spilled, std::mem::replace(&mut self.counted, now));
+        // In one step: the other loops never see the bytes twice and end connections for them.
+        match now.checked_sub(before) {
+            Some(more) => total.fetch_add(more, Ordering::Relaxed),
+            None => total.fetch_sub(before - now, Ordering::Relaxed),
+        };
     }
 
     pub(crate) fn counted(&self) -> usize {

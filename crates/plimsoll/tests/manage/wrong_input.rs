@@ -163,7 +163,7 @@ fn fault_of_a_configuration_has_its_line_its_key_and_the_allowed_values() {
     for (text, fault) in [
         (
             "colour = 1",
-            "line 2: colour is unknown; allowed: data, storage, snapshots, ceph, nfs, smb, replication, api",
+            "line 2: colour is unknown; allowed: data, storage, snapshots, ceph, cluster, nfs, smb, replication, api",
         ),
         ("[nfs]\nlease = 2", "line 3: nfs.lease is 2; allowed: a whole number from 5 to 3600"),
         ("[nfs]\ngrace_period = 5", "line 3: nfs.grace_period is 5; allowed: a whole number from 30 to 3600"),
