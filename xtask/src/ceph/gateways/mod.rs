@@ -83,6 +83,7 @@ pub(super) fn run(
     is_brief: bool,
 ) -> anyhow::Result<()> {
     let mut setup = Setup::start(binary, ceph, &work.join("gateways"), "")?;
+    setup.is_timed = !is_brief;
     for &case in Case::value_variants() {
         let is_chosen = if only.is_empty() { case.is_brief() || !is_brief } else { only.contains(&case) };
         if is_chosen {
