@@ -134,6 +134,7 @@ fn provisioner_suite() {
             if end == End::Killed {
                 // A killed process loses what it has not made durable, and saves no usage. The next one ends its session.
                 volume.sync().expect("a flush");
+                last.lock().upgrade().into_iter().for_each(|volumes| volumes.stop_watch());
                 std::mem::forget((volume, provisioner));
             } else {
                 drop((volume, provisioner));
