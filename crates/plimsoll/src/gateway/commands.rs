@@ -14,6 +14,7 @@ use clap::{Args, Subcommand};
 use cluster::{Cluster, EndpointRecord, GatewayState, Invitation, Name, View};
 use serde_json::{Value, json};
 use std::io::Read;
+use std::net::{IpAddr, UdpSocket};
 use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
@@ -143,6 +144,7 @@ fn run_as_member(command: Command, config: &Config, member: &Member) -> anyhow::
         }
         Command::Endpoint(EndpointCommand::Create { name, address, gateway }) => {
             let EndpointAddress { ip: address, prefix } = address;
+            check_unused(config, member, address)?;
             cluster.create_endpoint(
                 &name,
                 &EndpointRecord { address, prefix, gateway, created_ms: since_1970_ms() },
@@ -163,6 +165,17 @@ fn run_as_member(command: Command, config: &Config, member: &Member) -> anyhow::
             println!("{name} starts: plimsoll cluster status");
         }
         Command::Endpoint(EndpointCommand::Delete { name }) => delete(config, member, &name)?,
+    }
+    Ok(())
+}
+
+/// Refuses an address of this machine: it would stay here when the endpoint moves.
+fn check_unused(config: &Config, member: &Member, address: IpAddr) -> anyhow::Result<()> {
+    // Another program may put an address on every gateway.
+    let moves = config.cluster.interface.is_some();
+    let is_new = member.cluster.view()?.endpoints.values().all(|endpoint| endpoint.record.address != address);
+    if moves && is_new && UdpSocket::bind((address, 0)).is_ok() {
+        bail!("{address} is an address of this machine: an endpoint needs an address that no machine has");
     }
     Ok(())
 }
@@ -206,6 +219,9 @@ fn join(config: &Config) -> anyhow::Result<()> {
     let (own, store) = membership::connect_new(config)?;
     let mut text = String::new();
     std::io::stdin().take(4096).read_to_string(&mut text).context("cannot read the invitation")?;
+    if text.trim().is_empty() {
+        bail!("no invitation on the standard input: echo plimsoll-join-… | plimsoll cluster join");
+    }
     let cluster = Cluster::join(store, &Invitation::parse(&text)?, &own, since_1970_ms())?;
     membership::keep_key(&config.data, cluster.key())?;
     println!("This machine is the gateway {own}. Next: systemctl start plimsoll");

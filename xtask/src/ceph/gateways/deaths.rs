@@ -94,7 +94,11 @@ pub(super) fn kill_beside_another(setup: &mut Setup<'_>, rounds: u32) -> anyhow:
             ENDPOINTS[1],
             stall.as_millis()
         );
-        ensure!(setup.is_in_time(stall, UNDISTURBED_MAX), "clients of another endpoint waited {} ms", stall.as_millis());
+        ensure!(
+            setup.is_in_time(stall, UNDISTURBED_MAX),
+            "clients of another endpoint waited {} ms",
+            stall.as_millis()
+        );
         let binary = setup.binary;
         setup.gateways[failed].start(binary)?;
     }
@@ -126,7 +130,10 @@ pub(super) fn kill_process(setup: &mut Setup<'_>) -> anyhow::Result<()> {
     );
     ensure!(setup.gateways[gateway].id()? == main, "the gateway was replaced");
     let is_undisturbed = setup.gateways[gateway].endpoint(ENDPOINTS[1])? == neighbor;
-    ensure!(is_undisturbed && setup.is_in_time(others_stall, UNDISTURBED_MAX), "the other endpoint was disturbed");
+    ensure!(
+        is_undisturbed && setup.is_in_time(others_stall, UNDISTURBED_MAX),
+        "the other endpoint was disturbed"
+    );
     Ok(())
 }
 

@@ -106,6 +106,11 @@ fn require_recovered(setup: &Setup<'_>, gateway: usize, main: u32, ready: Durati
         "the main process of {} has ended",
         GATEWAYS[gateway]
     );
-    ensure!(setup.is_in_time(ready, READY_MAX), "{} was ready after {} ms only", GATEWAYS[gateway], ready.as_millis());
+    ensure!(
+        setup.is_in_time(ready, READY_MAX),
+        "{} was ready after {} ms only",
+        GATEWAYS[gateway],
+        ready.as_millis()
+    );
     setup.place(0, gateway)
 }
