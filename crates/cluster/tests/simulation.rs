@@ -269,7 +269,11 @@ impl World {
             }
         };
         (at.own, at.is_known) = (own, true);
-        at.raising = (view.format < at.version).then(|| at.cluster.view().unwrap());
+        // A raise that is on its way goes on with the view that it has.
+        let may_rise = view.format < at.version && at.raising.is_none();
+        if may_rise {
+            at.raising = Some(at.cluster.view().unwrap());
+        }
         let now = at.clock(self.now_ms);
         let placement = at.observer.placement(&view, &at.name, &BTreeSet::new(), now);
         let (run, steps) = (at.run, placement.steps(&at.name.clone()));
@@ -281,8 +285,11 @@ impl World {
             self.after(delay, Event::Take { gateway, run, endpoint, seen, sent_ms });
         }
         self.after(POLL_MS, Event::Poll { gateway, run });
-        let delay = self.delay();
-        self.after(delay, Event::Raise { gateway, run });
+        if may_rise {
+            // Often late enough for another gateway to go back to an earlier program meanwhile.
+            let delay = if self.random.one_in(2) { self.random.below(4_000) } else { 5 };
+            self.after(delay, Event::Raise { gateway, run });
+        }
     }
 
     /// Raises the format after a view that may be old by now.
@@ -395,7 +402,7 @@ impl World {
             }
             1 => {
                 // An upgrade, or now and then the way back from one.
-                let version = self.cluster.view().unwrap().format + u32::from(!self.random.one_in(4));
+                let version = self.cluster.view().unwrap().format + u32::from(!self.random.one_in(3));
                 self.restart(gateway, version);
             }
             _ => self.gateways[gateway].stopped_until_ms = now_ms + length,
