@@ -8,9 +8,11 @@ mod gateway;
 mod limits;
 mod patient;
 mod probe;
+pub(super) mod scale;
 mod setup;
 mod silence;
 mod storage_faults;
+pub(super) mod upgrade;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
