@@ -261,6 +261,7 @@ fn as_value(before: &View, view: &View) -> Value {
             "state": gateway_state(before, name, gateway),
             "endpoints": served_by(view, name),
             "version": gateway.record.version,
+            "state_format": gateway.record.state_format,
             "host": gateway.record.host,
         })
     });
@@ -271,6 +272,7 @@ fn as_value(before: &View, view: &View) -> Value {
             "prefix": endpoint.record.prefix,
             "state": endpoint_state(before, view, name),
             "gateway": holder(view, name),
+            "state_format": endpoint.state_format,
             "preferred_gateway": endpoint.record.gateway.as_ref().map(Name::as_str),
         })
     });

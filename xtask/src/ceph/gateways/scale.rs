@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use serde_json::Value;
@@ -21,6 +22,7 @@ const VOLUMES_OF_ENDPOINT: usize = 4;
 const LIMIT_MIB: u64 = 4;
 const BLOCK: &str = "64k";
 const TIME: &str = "8s";
+const IDLE: Duration = Duration::from_secs(5);
 /// The part by which the sum of limited volumes may miss the sum of their limits.
 const MISS_MAX: f64 = 0.03;
 /// `USER_HZ`, which Linux never changes: times in `/proc/PID/stat` are in hundredths of a second.
@@ -51,13 +53,14 @@ pub(in crate::ceph) fn run(binary: &Path, ceph: &mut Cluster, work: &Path) -> an
     for is_limited in [true, false] {
         load(&setup, GATEWAYS.len(), is_limited, "1s")?;
     }
+    let idle_ms = idle_ms_per_s(&setup)?;
     let mut rows = Vec::new();
     for is_limited in [true, false] {
         for gateways in 1..=GATEWAYS.len() {
             rows.push(measure(&setup, gateways, is_limited)?);
         }
     }
-    let table = table(&rows);
+    let table = table(&rows, idle_ms);
     let file = work.join("scale.md");
     fs::write(&file, &table)?;
     eprintln!("ceph: {}\n{table}", file.display());
@@ -83,7 +86,7 @@ fn make_volumes(setup: &Setup<'_>) -> anyhow::Result<()> {
     }
     for (number, name) in PLACES.into_iter().enumerate() {
         while setup.serving(name)? != number {
-            std::thread::sleep(std::time::Duration::from_millis(100));
+            std::thread::sleep(Duration::from_millis(100));
         }
         let manage = |line: String| setup.manage(name, &line.split(' ').collect::<Vec<_>>());
         manage("pool create limited --level plimsoll/custom --size 10GiB".to_owned())?;
@@ -99,6 +102,13 @@ fn make_volumes(setup: &Setup<'_>) -> anyhow::Result<()> {
         endpoint.wait_until_ready(RECOVERY_MAX)?;
     }
     Ok(())
+}
+
+/// Milliseconds of CPU time that a gateway without load takes in a second.
+fn idle_ms_per_s(setup: &Setup<'_>) -> anyhow::Result<f64> {
+    let (before, begun) = (cpu_seconds(&setup.gateways[0])?, Instant::now());
+    std::thread::sleep(IDLE);
+    Ok((cpu_seconds(&setup.gateways[0])? - before) * 1000.0 / begun.elapsed().as_secs_f64())
 }
 
 fn measure(setup: &Setup<'_>, gateways: usize, is_limited: bool) -> anyhow::Result<Row> {
@@ -161,7 +171,7 @@ impl Row {
     }
 }
 
-fn table(rows: &[Row]) -> String {
+fn table(rows: &[Row], idle_ms: f64) -> String {
     let mut text = "| limit of each volume | gateways | volumes | MiB/s | operations/s | CPU µs for an operation, by gateway |\n\
                     |---|---|---|---|---|---|\n"
         .to_owned();
@@ -178,5 +188,6 @@ fn table(rows: &[Row]) -> String {
             cpu.join(", ")
         );
     }
+    let _written = writeln!(text, "\nA gateway without load: {idle_ms:.0} ms of CPU time a second.");
     text
 }

@@ -13,6 +13,8 @@ use crate::random::seed_from_clock;
 
 const WORKERS: u32 = 8;
 const LOAD: Duration = Duration::from_millis(700);
+/// A gateway that would take an endpoint takes it within this time.
+const REFUSED: Duration = Duration::from_secs(3);
 /// A planned move takes less, on a busy machine too.
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
@@ -32,7 +34,10 @@ pub(in crate::ceph) fn run(
     work: &Path,
 ) -> anyhow::Result<()> {
     let work = work.join("upgrade");
-    let setup = Setup::start(previous, ceph, &work, "")?;
+    let next = &next.canonicalize()?;
+    let mut setup = Setup::start(previous, ceph, &work, "")?;
+    // Its commands work while all gateways run the version before.
+    setup.binary = next;
     let endpoint = setup.endpoint(0);
     let share = Share::at((endpoint.address.ip(), SMB_PORT).into(), work.join("smb.log"))?;
     let patient = Patient::start(&endpoint, "upgrade", false)?;
@@ -42,9 +47,7 @@ pub(in crate::ceph) fn run(
     upgrade.replace(1, previous, "back to the version before")?;
     upgrade.replace(1, next, "upgraded")?;
     upgrade.replace(2, next, "upgraded")?;
-    let Upgrade { mut setup, report, share, .. } = upgrade;
-    // The new program's commands see all gateways, which now agree about the format.
-    setup.binary = next;
+    let Upgrade { setup, report, share, .. } = upgrade;
     setup.settle()?;
     let work_done = patient.finish()?;
     let files = work_done.verify(&endpoint)?;
@@ -60,7 +63,9 @@ impl Upgrade<'_> {
     fn replace(&mut self, gateway: usize, program: &Path, what: &str) -> anyhow::Result<()> {
         let setup = &mut self.setup;
         setup.settle()?;
-        setup.place(0, gateway)?;
+        if setup.serving(ENDPOINTS[0])? != gateway && setup.can_serve(gateway, ENDPOINTS[0])? {
+            setup.place(0, gateway)?;
+        }
         let endpoint = setup.endpoint(0);
         let round = u32::try_from(self.ledgers.len())?;
         let log = setup.work.join(format!("ledger-{round}.log"));
@@ -81,8 +86,16 @@ impl Upgrade<'_> {
         let running = std::fs::read_link(format!("/proc/{}/exe", setup.gateways[gateway].id()?))?;
         ensure!(running == program, "{} runs {}", GATEWAYS[gateway], running.display());
         eprintln!("ceph: {} {what}, ready after {} ms", GATEWAYS[gateway], ready.as_millis());
-        // What this program makes of the endpoint's state, and leaves of it, is the next one's business.
-        setup.place(0, gateway)
+        if setup.can_serve(gateway, ENDPOINTS[0])? {
+            return setup.place(0, gateway);
+        }
+        // An earlier program does not get what a later one has converted, although the administrator prefers it.
+        let serving = setup.serving(ENDPOINTS[0])?;
+        setup.command(None, &["endpoint", "move", ENDPOINTS[0], GATEWAYS[gateway]])?;
+        std::thread::sleep(REFUSED);
+        let still = setup.serving(ENDPOINTS[0])?;
+        ensure!(still == serving, "{} took a state that it cannot read", GATEWAYS[gateway]);
+        setup.command(None, &["endpoint", "move", ENDPOINTS[0], "any"]).map(drop)
     }
 }
 
