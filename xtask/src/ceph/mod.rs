@@ -6,6 +6,7 @@ mod gateways;
 mod kernel_client;
 mod kill;
 mod network;
+mod previous;
 mod service;
 
 use std::path::PathBuf;
@@ -36,7 +37,10 @@ pub(crate) struct Args {
     /// Only these cases of the part `gateways`, also those that are left out in a brief run.
     #[arg(long, value_enum, value_delimiter = ',')]
     cases: Vec<gateways::Case>,
-    /// Fewer rounds.
+    /// The program of the version before, for the part `upgrade` [default: build it from the last release]
+    #[arg(long)]
+    previous: Option<PathBuf>,
+    /// Fewer rounds, and without the parts `upgrade` and `scale`.
     #[arg(long)]
     brief: bool,
 }
@@ -51,6 +55,10 @@ enum Part {
     Evict,
     /// Several gateways, of which one fails.
     Gateways,
+    /// Gateways that are upgraded one after the other.
+    Upgrade,
+    /// Four, eight and twelve volumes on one, two and three gateways.
+    Scale,
     /// The kernel's clients while an endpoint moves between gateways.
     Kernel,
 }
@@ -58,11 +66,18 @@ enum Part {
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     packages::require(packages::FOR_CEPH)?;
     let work = process::target_dir().join("ceph");
-    let has = |part| args.only.is_empty() || args.only.contains(&part);
+    let is_long = |part| matches!(part, Part::Upgrade | Part::Scale);
+    let has = |part| match args.only.is_empty() {
+        true => !args.brief || !is_long(part),
+        false => args.only.contains(&part),
+    };
     if !namespace::is_inside(INSIDE) {
         // The namespace has no network.
         if has(Part::Kernel) {
             Image::build(Suite::Bookworm)?;
+        }
+        if has(Part::Upgrade) {
+            previous::program(args.previous.as_deref())?;
         }
         std::fs::create_dir_all(&work)?;
         Share::new(0, work.join("smb-clients.log"))?;
@@ -84,6 +99,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     if has(Part::Gateways) {
         gateways::run(&binary, &mut cluster, &work, &args.cases, args.brief)?;
+    }
+    if has(Part::Upgrade) {
+        let previous = previous::program(args.previous.as_deref())?;
+        gateways::upgrade::run(&previous, &binary, &mut cluster, &work)?;
+    }
+    if has(Part::Scale) {
+        gateways::scale::run(&binary, &mut cluster, &work)?;
     }
     if has(Part::Kernel) {
         kernel_client::run(&binary, &mut cluster, &work, args.brief)?;

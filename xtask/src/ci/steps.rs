@@ -83,7 +83,7 @@ pub(super) fn full() -> anyhow::Result<Vec<Step>> {
             .after(&[IMAGE])
             .never_again(),
         with_binary("crash", "crash --smb --rounds 20", 20)?.never_again(),
-        with_binary(CEPH, "ceph", 40)?.after(&[IMAGE]).never_again(),
+        with_binary(CEPH, "ceph", 60)?.after(&[IMAGE]).never_again(),
         with_binary(PJDFSTEST, "guest pjdfstest", 30)?.after(&[IMAGE]).never_again(),
         with_binary("tune in a guest", "guest suite --only tune", 20)?.after(&[IMAGE]),
         command("schemathesis", "conformance/schemathesis/run 60", 20).after(&[PROGRAMS]).never_again(),

@@ -277,6 +277,7 @@ fn as_value(before: &View, view: &View) -> Value {
             "state": gateway_state(before, name, gateway),
             "endpoints": served_by(view, name),
             "version": gateway.record.version,
+            "state_format": gateway.record.state_format,
             "host": gateway.record.host,
         })
     });
@@ -287,11 +288,13 @@ fn as_value(before: &View, view: &View) -> Value {
             "prefix": endpoint.record.prefix,
             "state": endpoint_state(before, view, name),
             "gateway": holder(view, name),
+            "state_format": endpoint.state_format,
             "preferred_gateway": endpoint.record.gateway.as_ref().map(Name::as_str),
         })
     });
     json!({
         "cluster": view.id,
+        "format": view.format,
         "lease_seconds": view.times.lease.as_secs(),
         "gateways": gateways.collect::<Vec<_>>(),
         "endpoints": endpoints.collect::<Vec<_>>(),
@@ -315,10 +318,19 @@ fn endpoint_state(before: &View, view: &View, name: &Name) -> &'static str {
     match (lease(view), lease(before)) {
         (None, _) => "incomplete",
         (Some(lease), _) if lease.holder.is_none() && is_stopped => "stopped",
+        (Some(lease), _) if lease.holder.is_none() && needs_upgrade(before, view, name) => "needs upgrade",
         (Some(lease), _) if lease.holder.is_none() => "not served",
         (now, earlier) if now == earlier => "silent",
         _ => "served",
     }
+}
+
+/// Whether gateways are ready, but the program of each is too old for the state of the endpoint.
+fn needs_upgrade(before: &View, view: &View, endpoint: &Name) -> bool {
+    let state_format = view.endpoints.get(endpoint).map_or(0, |endpoint| endpoint.state_format);
+    let ready = |(name, gateway): &(&Name, &GatewayState)| gateway_state(before, name, gateway) == "ready";
+    let mut ready = view.gateways.iter().filter(ready).peekable();
+    ready.peek().is_some() && ready.all(|(_, gateway)| gateway.record.state_format < state_format)
 }
 
 fn holder<'v>(view: &'v View, name: &Name) -> Option<&'v str> {

@@ -5,11 +5,14 @@ mod capture;
 mod deaths;
 mod earlier_clients;
 mod gateway;
+mod limits;
 mod patient;
 mod probe;
+pub(super) mod scale;
 mod setup;
 mod silence;
 mod storage_faults;
+pub(super) mod upgrade;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -28,6 +31,8 @@ pub(super) enum Case {
     Drain,
     /// A gateway dies, the others take its endpoint, and clients of another endpoint go on.
     Takers,
+    /// An endpoint moves and its gateway dies while its clients use up a limit.
+    Limits,
     /// One process of an endpoint dies.
     Process,
     /// A gateway freezes and goes on.
@@ -52,7 +57,10 @@ pub(super) enum Case {
 
 impl Case {
     fn is_brief(self) -> bool {
-        matches!(self, Self::Kill | Self::Drain | Self::Takers | Self::Process | Self::Frozen | Self::Cut)
+        matches!(
+            self,
+            Self::Kill | Self::Drain | Self::Takers | Self::Limits | Self::Process | Self::Frozen | Self::Cut
+        )
     }
 
     fn run(self, setup: &mut Setup<'_>, is_brief: bool) -> anyhow::Result<()> {
@@ -60,6 +68,7 @@ impl Case {
             Self::Kill => deaths::kill_under_load(setup, if is_brief { 2 } else { 50 }),
             Self::Drain => deaths::drain(setup),
             Self::Takers => deaths::kill_beside_another(setup, if is_brief { 2 } else { 10 }),
+            Self::Limits => limits::hold(setup),
             Self::Process => deaths::kill_process(setup),
             Self::Frozen => silence::freeze(setup),
             Self::Cut => silence::cut(setup, Duration::from_secs(8)),

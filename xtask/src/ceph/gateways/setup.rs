@@ -140,6 +140,15 @@ impl<'s> Setup<'s> {
         }
     }
 
+    /// Whether the program of a gateway reads the state of an endpoint.
+    pub(super) fn can_serve(&self, gateway: usize, endpoint: &str) -> anyhow::Result<bool> {
+        let status = self.status(None)?;
+        let format = |list: &str, name| {
+            named(&status[list], name)?["state_format"].as_u64().context("no format of the state")
+        };
+        Ok(format("endpoints", endpoint)? <= format("gateways", GATEWAYS[gateway])?)
+    }
+
     /// Waits until `plimsoll cluster status` shows the gateway as ready. Returns how long after `since` that was; the
     /// command itself takes more than a second.
     pub(super) fn wait_until_ready(&self, gateway: usize, since: Instant) -> anyhow::Result<Duration> {
