@@ -6,7 +6,7 @@ use anyhow::ensure;
 
 use super::gateway::signal;
 use super::probe::Probe;
-use super::setup::{ENDPOINTS, GATEWAYS, RECOVERY_MAX, SMB_PORT, Setup};
+use super::setup::{ENDPOINTS, GATEWAYS, RECOVERY_MAX, SMB_PORT, Setup, UNDISTURBED_MAX};
 use crate::ledger::client::{Client, How};
 use crate::ledger::{Ledger, Report, Share};
 use crate::packages::LIBFAKETIME;
@@ -14,8 +14,6 @@ use crate::random::{Random, seed_from_clock};
 use crate::server::Endpoint;
 
 const WORKERS: u32 = 8;
-/// A fault elsewhere may delay the answers of an endpoint by this much.
-const UNDISTURBED_MAX: Duration = Duration::from_millis(1500);
 /// A process of an endpoint that dies earlier is taken for one that cannot start.
 const STARTED: Duration = Duration::from_secs(11);
 

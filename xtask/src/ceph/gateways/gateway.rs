@@ -53,6 +53,17 @@ impl Gateway {
         Ok(Self { name, machine: Machine::new(number)?, dir, process: None, environment: Vec::new() })
     }
 
+    /// A copy of this gateway, with its name and key, on another machine.
+    pub(super) fn copy(&self, number: u8) -> anyhow::Result<Self> {
+        let dir = self.dir.with_file_name(format!("{}-copy", self.name));
+        process::empty_dir(&dir.join("data"))?;
+        for file in ["plimsoll.toml", "data/cluster.key"] {
+            fs::copy(self.dir.join(file), dir.join(file))?;
+        }
+        let environment = self.environment.clone();
+        Ok(Self { name: self.name, machine: Machine::new(number)?, dir, process: None, environment })
+    }
+
     fn argv(&self, binary: &Path, words: &[&str]) -> anyhow::Result<Vec<String>> {
         let (config, data) = (self.dir.join("plimsoll.toml"), self.dir.join("data"));
         let files = ["--config", process::text(&config)?, "--data", process::text(&data)?].map(String::from);

@@ -12,6 +12,7 @@ pub(super) mod scale;
 mod setup;
 mod silence;
 mod storage_faults;
+mod strangers;
 pub(super) mod upgrade;
 
 use std::path::Path;
@@ -33,6 +34,8 @@ pub(super) enum Case {
     Takers,
     /// An endpoint moves and its gateway dies while its clients use up a limit.
     Limits,
+    /// A second process has the name of a gateway, and a client the handles of another endpoint.
+    Strangers,
     /// One process of an endpoint dies.
     Process,
     /// A gateway freezes and goes on.
@@ -59,7 +62,14 @@ impl Case {
     fn is_brief(self) -> bool {
         matches!(
             self,
-            Self::Kill | Self::Drain | Self::Takers | Self::Limits | Self::Process | Self::Frozen | Self::Cut
+            Self::Kill
+                | Self::Drain
+                | Self::Takers
+                | Self::Limits
+                | Self::Strangers
+                | Self::Process
+                | Self::Frozen
+                | Self::Cut
         )
     }
 
@@ -69,6 +79,7 @@ impl Case {
             Self::Drain => deaths::drain(setup),
             Self::Takers => deaths::kill_beside_another(setup, if is_brief { 2 } else { 10 }),
             Self::Limits => limits::hold(setup),
+            Self::Strangers => strangers::refuse(setup),
             Self::Process => deaths::kill_process(setup),
             Self::Frozen => silence::freeze(setup),
             Self::Cut => silence::cut(setup, Duration::from_secs(8)),

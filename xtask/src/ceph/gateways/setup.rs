@@ -24,6 +24,9 @@ pub(super) const SMB_PORT: u16 = 445;
 /// Only a cluster that does not recover takes this long.
 pub(super) const RECOVERY_MAX: Duration = Duration::from_secs(120);
 
+/// A fault elsewhere may delay the answers of an endpoint by this much.
+pub(super) const UNDISTURBED_MAX: Duration = Duration::from_millis(1500);
+
 pub(in crate::ceph) struct Setup<'s> {
     pub(super) binary: &'s Path,
     pub(super) ceph: &'s mut Cluster,
