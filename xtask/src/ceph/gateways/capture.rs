@@ -1,5 +1,6 @@
 //! A capture of the TCP segments that clients receive from an endpoint, at whichever gateway it is.
 
+use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,15 +11,32 @@ use anyhow::Context;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with, sockopt};
 
 const LOOK: Duration = Duration::from_millis(50);
+const SYN: u8 = 2;
 const BUFFER_BYTES: usize = 8 << 20;
 
-/// A segment with data.
+/// A segment with data, or the first one of a connection.
 #[derive(Clone, Copy)]
 pub(super) struct Segment {
     pub(super) at: Instant,
     /// Port of the client.
     pub(super) port: u16,
     pub(super) bytes: usize,
+    pub(super) is_first: bool,
+}
+
+/// The segments with data of connections that began before any data came: a port is used again later.
+pub(super) fn of_first_connections(segments: Vec<Segment>, ports: &BTreeSet<u16>) -> Vec<Segment> {
+    let (mut begun, mut reused) = (BTreeSet::new(), BTreeSet::new());
+    let mut first = Vec::new();
+    for segment in segments.into_iter().filter(|segment| ports.contains(&segment.port)) {
+        if segment.is_first && begun.contains(&segment.port) {
+            reused.insert(segment.port);
+        } else if segment.bytes > 0 && !reused.contains(&segment.port) {
+            begun.insert(segment.port);
+            first.push(segment);
+        }
+    }
+    first
 }
 
 /// A running capture. It also sees segments for connections that the client has closed.
@@ -52,7 +70,7 @@ fn capture(socket: &UdpSocket, stop: &AtomicBool) -> Vec<Segment> {
     let (mut segments, mut packet) = (Vec::new(), vec![0; 1 << 17]);
     while !stop.load(Ordering::SeqCst) {
         let Ok(length) = socket.recv(&mut packet) else { continue };
-        segments.extend(parse(&packet[..length]).filter(|segment| segment.bytes > 0));
+        segments.extend(parse(&packet[..length]).filter(|segment| segment.bytes > 0 || segment.is_first));
     }
     segments
 }
@@ -62,7 +80,8 @@ fn parse(packet: &[u8]) -> Option<Segment> {
     let ip = usize::from(packet.first()? & 0xf) * 4;
     let port = u16::from_be_bytes([*packet.get(ip + 2)?, *packet.get(ip + 3)?]);
     let tcp = usize::from(packet.get(ip + 12)? >> 4) * 4;
-    Some(Segment { at: Instant::now(), port, bytes: packet.len().saturating_sub(ip + tcp) })
+    let is_first = packet.get(ip + 13)? & SYN != 0;
+    Some(Segment { at: Instant::now(), port, bytes: packet.len().saturating_sub(ip + tcp), is_first })
 }
 
 #[cfg(test)]
@@ -76,5 +95,15 @@ mod tests {
         let segment = parse(&packet).unwrap();
         assert_eq!((segment.port, segment.bytes), (513, 5));
         assert!(parse(&packet[..25]).is_none());
+    }
+
+    #[test]
+    fn later_connection_of_the_same_port_is_another_one() {
+        let segment = |port, bytes| Segment { at: Instant::now(), port, bytes, is_first: bytes == 0 };
+        // The answer to a connection may be sent twice.
+        let seen = [(1, 0), (1, 0), (2, 0), (1, 9), (2, 7), (1, 0), (1, 28), (2, 8), (3, 0), (3, 5)];
+        let found =
+            of_first_connections(seen.map(|(port, bytes)| segment(port, bytes)).into(), &[1, 2].into());
+        assert_eq!(found.iter().map(|segment| segment.bytes).collect::<Vec<_>>(), [9, 7, 8]);
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 
-use super::capture::{Capture, Segment};
+use super::capture::{Capture, of_first_connections};
 use super::setup::address;
 use crate::ledger::client::{Client, Handle, How, Stable};
 use crate::server::Endpoint;
@@ -222,8 +222,7 @@ impl Remains {
     /// Ends the capture. Fails if the connections of earlier received data after this time.
     pub(super) fn require_silence_after(&mut self, time: Instant, what: &str) -> anyhow::Result<()> {
         let segments = self.capture.take().context("the capture has ended")?.finish()?;
-        let is_earlier = |segment: &&Segment| self.ports.contains(&segment.port);
-        let earlier: Vec<&Segment> = segments.iter().filter(is_earlier).collect();
+        let earlier = of_first_connections(segments, &self.ports);
         let late: Vec<_> = earlier.iter().filter(|segment| segment.at > time).collect();
         let last = earlier.iter().map(|segment| segment.at).max();
         let total: usize = earlier.iter().map(|segment| segment.bytes).sum();
