@@ -21,6 +21,8 @@ const SIGNAL_MAX: Duration = Duration::from_secs(10);
 pub(super) struct Gateway {
     pub(super) name: &'static str,
     pub(super) machine: Machine,
+    /// The words before its commands.
+    prefix: Vec<String>,
     pub(super) dir: PathBuf,
     pub(super) process: Option<Process>,
     /// Variables of the environment of its processes.
@@ -50,13 +52,15 @@ impl Gateway {
         let config = dir.join("plimsoll.toml");
         fs::write(&config, text)?;
         fs::set_permissions(&config, fs::Permissions::from_mode(0o600))?;
-        Ok(Self { name, machine: Machine::new(number)?, dir, process: None, environment: Vec::new() })
+        let machine = Machine::new(number)?;
+        let prefix = [&machine.prefix()[..], &ceph.root().prefix()].concat();
+        Ok(Self { name, machine, prefix, dir, process: None, environment: Vec::new() })
     }
 
     fn argv(&self, binary: &Path, words: &[&str]) -> anyhow::Result<Vec<String>> {
         let (config, data) = (self.dir.join("plimsoll.toml"), self.dir.join("data"));
         let files = ["--config", process::text(&config)?, "--data", process::text(&data)?].map(String::from);
-        let mut argv = self.machine.prefix().to_vec();
+        let mut argv = self.prefix.clone();
         argv.push("env".to_owned());
         argv.extend(self.environment.iter().cloned());
         argv.push(process::text(binary)?.to_owned());
