@@ -25,7 +25,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
 
 pub(crate) fn program() -> anyhow::Result<PathBuf> {
     let target = process::target_dir();
-    build(&process::workspace(), &target, &[])?;
+    build(&process::workspace(), &target, PROFILE, &[])?;
     split(&target, &target.join(PROFILE).join("bin"))
 }
 
@@ -34,20 +34,57 @@ pub(crate) fn program() -> anyhow::Result<PathBuf> {
 /// replace the other.
 pub(crate) fn program_of(checkout: &Path, target: &Path, directory: &Path) -> anyhow::Result<PathBuf> {
     let manifest = fs::read_to_string(process::workspace().join("Cargo.toml"))?;
-    build(checkout, target, &profile_settings(&manifest)?)?;
+    build(checkout, target, PROFILE, &profile_settings(&manifest)?)?;
     split(target, directory)
 }
 
+/// Builds another checkout with its own profile `dev`, and copies its program into `directory`.
+pub(crate) fn development_program_of(
+    checkout: &Path,
+    target: &Path,
+    directory: &Path,
+) -> anyhow::Result<PathBuf> {
+    build(checkout, target, "dev", &[])?;
+    fs::create_dir_all(directory)?;
+    let program = directory.join("plimsoll");
+    fs::copy(target.join("debug/plimsoll"), directory.join("plimsoll.new"))?;
+    fs::rename(directory.join("plimsoll.new"), &program)?;
+    Ok(program)
+}
+
+/// Runs `make` on a checkout of this commit, which lasts as long.
+pub(crate) fn with_checkout<T>(
+    checkout: &Path,
+    commit: &str,
+    make: impl FnOnce() -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    remove_checkout(checkout)?;
+    let arguments = ["worktree", "add", "--detach", text(checkout)?, commit];
+    process::output(&process::workspace(), "git", &arguments)?;
+    let made = make();
+    remove_checkout(checkout)?;
+    made
+}
+
+/// Works on the checkout of an interrupted run too.
+fn remove_checkout(checkout: &Path) -> anyhow::Result<()> {
+    if checkout.exists() {
+        fs::remove_dir_all(checkout).with_context(|| format!("cannot remove {}", checkout.display()))?;
+    }
+    process::output(&process::workspace(), "git", &["worktree", "prune"])?;
+    Ok(())
+}
+
 /// Cargo prints its errors to the terminal itself.
-fn build(checkout: &Path, target: &Path, settings: &[String]) -> anyhow::Result<()> {
+fn build(checkout: &Path, target: &Path, profile: &str, settings: &[String]) -> anyhow::Result<()> {
     let mut cargo = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
-    cargo.args(["build", "--locked", "--profile", PROFILE, "--package", "plimsoll", "--bin", "plimsoll"]);
+    cargo.args(["build", "--locked", "--profile", profile, "--package", "plimsoll", "--bin", "plimsoll"]);
     for setting in settings {
         cargo.args(["--config", setting]);
     }
     cargo.current_dir(checkout).env("CARGO_TARGET_DIR", target);
     let status = cargo.status().context("cannot run cargo")?;
-    ensure!(status.success(), "cargo build --profile {PROFILE} failed: {status}");
+    ensure!(status.success(), "cargo build --profile {profile} failed: {status}");
     Ok(())
 }
 

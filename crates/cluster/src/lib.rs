@@ -23,7 +23,7 @@ pub use key::{ClusterKey, KEY_BYTES};
 pub use lease::{Lease, LeaseHolder, Times, Watch};
 pub use membership::{Cluster, EndpointState, GatewayState, Observer, View};
 pub use placement::{Placement, Step, Wish};
-pub use record::{EndpointRecord, GatewayRecord, Name};
+pub use record::{EndpointRecord, Formats, GatewayRecord, Name};
 pub use store::{Change, SharedStore};
 
 /// Fills a buffer with unpredictable random bytes.

@@ -7,8 +7,8 @@ use crate::key::{ClusterKey, KEY_BYTES};
 use crate::lease::{Lease, Times, Watch};
 use crate::placement::{Placement, Wish};
 use crate::record::{
-    ABOUT, About, CLUSTER, DRAIN, ENDPOINT, EndpointRecord, FORMAT, GATEWAY, GatewayRecord, LEASE, Name,
-    STOP, decode, encode, object,
+    ABOUT, About, CLUSTER, DRAIN, ENDPOINT, EndpointRecord, Formats, GATEWAY, GatewayRecord, LEASE, NEEDS,
+    Name, Needs, STOP, decode, encode, object,
 };
 use crate::store::{Change, SharedStore};
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,6 +26,7 @@ const ID_BYTES: usize = 16;
 pub struct Cluster<S> {
     store: S,
     key: ClusterKey,
+    formats: Formats,
 }
 
 /// The records of a cluster at one time.
@@ -33,10 +34,14 @@ pub struct Cluster<S> {
 pub struct View {
     /// The name of the cluster for clients.
     pub id: String,
+    /// The format of its records.
+    pub format: u32,
     pub times: Times,
     pub gateways: BTreeMap<Name, GatewayState>,
     pub endpoints: BTreeMap<Name, EndpointState>,
     changes: Option<Vec<u8>>,
+    about: Vec<u8>,
+    invitations: BTreeMap<String, Vec<u8>>,
 }
 
 #[derive(Clone, Debug)]
@@ -44,6 +49,8 @@ pub struct GatewayState {
     pub record: GatewayRecord,
     pub is_drained: bool,
     stored: Vec<u8>,
+    /// The stored bytes of the facts about the cluster when this was read.
+    about: Vec<u8>,
 }
 
 #[derive(Clone, Debug)]
@@ -51,6 +58,8 @@ pub struct EndpointState {
     pub record: EndpointRecord,
     /// Whether no gateway is to serve it.
     pub is_stopped: bool,
+    /// The format of its state: programs that do not read it cannot serve the endpoint.
+    pub state_format: u32,
     /// `None` while it is being created or removed.
     pub lease: Option<Lease>,
     /// The stored bytes of the lease.
@@ -60,13 +69,24 @@ pub struct EndpointState {
 impl<S: SharedStore> Cluster<S> {
     /// Makes a new cluster with the gateway `first`.
     pub fn init(store: S, first: &Name, lease: Duration, entropy: Entropy<'_>) -> Result<Self> {
+        Self::init_as(Formats::OWN, store, first, lease, entropy)
+    }
+
+    /// Like [`Self::init`], for a program that reads these formats.
+    pub fn init_as(
+        formats: Formats,
+        store: S,
+        first: &Name,
+        lease: Duration,
+        entropy: Entropy<'_>,
+    ) -> Result<Self> {
         let (mut key, mut id) = ([0; KEY_BYTES], [0; ID_BYTES]);
         entropy(&mut key);
         entropy(&mut id);
         let id = id.iter().map(|byte| format!("{byte:02x}")).collect();
-        let cluster = Self { store, key: ClusterKey::new(key) };
+        let cluster = Self { store, key: ClusterKey::new(key), formats };
         let lease_ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
-        let about = cluster.encode(ABOUT, &About { format: FORMAT, id, lease_ms })?;
+        let about = cluster.encode(ABOUT, &About { format: formats.newest, id, lease_ms })?;
         let change = Change::default().when(ABOUT, None).set(ABOUT, about).set(CHANGES, b"1".to_vec());
         let change = change.set(format!("{GATEWAY}{first}"), cluster.new_gateway(first)?);
         if cluster.store.change(CLUSTER, &change)? {
@@ -81,13 +101,29 @@ impl<S: SharedStore> Cluster<S> {
 
     /// Opens a cluster that this machine has joined.
     pub fn open(store: S, key: ClusterKey) -> Result<Self> {
-        let cluster = Self { store, key };
+        Self::open_as(Formats::OWN, store, key)
+    }
+
+    /// Like [`Self::open`], for a program that reads these formats.
+    pub fn open_as(formats: Formats, store: S, key: ClusterKey) -> Result<Self> {
+        let cluster = Self { store, key, formats };
         cluster.about(&cluster.store.load(CLUSTER, ABOUT)?)?;
         Ok(cluster)
     }
 
     /// Joins a cluster as the gateway `own`. The invitation is used up.
     pub fn join(store: S, invitation: &Invitation, own: &Name, now_ms: u64) -> Result<Self> {
+        Self::join_as(Formats::OWN, store, invitation, own, now_ms)
+    }
+
+    /// Like [`Self::join`], for a program that reads these formats.
+    pub fn join_as(
+        formats: Formats,
+        store: S,
+        invitation: &Invitation,
+        own: &Name,
+        now_ms: u64,
+    ) -> Result<Self> {
         let place = invitation.key();
         let used = || {
             Error::refused(
@@ -98,10 +134,12 @@ impl<S: SharedStore> Cluster<S> {
         let stored = pairs.get(&place).ok_or_else(used)?;
         let record: InvitationRecord = serde_json::from_slice(stored).map_err(|_| used())?;
         let key = invitation.open(&record).filter(|_| now_ms < record.expires_ms).ok_or_else(used)?;
-        let cluster = Self { store, key };
-        cluster.about(&cluster.store.load(CLUSTER, ABOUT)?)?;
+        let cluster = Self { store, key, formats };
+        let about = cluster.store.load(CLUSTER, ABOUT)?;
+        cluster.about(&about)?;
         let gateway = format!("{GATEWAY}{own}");
         let change = Change::default().when(&place, Some(stored)).remove(&place);
+        let change = change.when(ABOUT, about.get(ABOUT).map(Vec::as_slice));
         let change = change.when(&gateway, None).set(&gateway, cluster.new_gateway(own)?);
         if cluster.store.change(CLUSTER, &change)? {
             return Ok(cluster);
@@ -144,31 +182,99 @@ impl<S: SharedStore> Cluster<S> {
         let about = self.about(&pairs)?;
         let mut view = View {
             id: about.id,
+            format: about.format,
             times: Times::of_lease(Duration::from_millis(about.lease_ms)),
             gateways: BTreeMap::new(),
             endpoints: BTreeMap::new(),
             changes: pairs.get(CHANGES).cloned(),
+            about: pairs.get(ABOUT).cloned().unwrap_or_default(),
+            invitations: pairs
+                .iter()
+                .filter(|(key, _)| key.starts_with(INVITATION))
+                .map(|(key, stored)| (key.clone(), stored.clone()))
+                .collect(),
         };
         for (key, stored) in &pairs {
             if let Some(name) = name_in(key, GATEWAY) {
                 let is_drained = pairs.contains_key(&format!("{DRAIN}{name}"));
                 let record = decode(&self.key, CLUSTER, key, stored)?;
-                view.gateways.insert(name, GatewayState { record, is_drained, stored: stored.clone() });
+                let (stored, about) = (stored.clone(), view.about.clone());
+                view.gateways.insert(name, GatewayState { record, is_drained, stored, about });
             }
             if let Some(name) = name_in(key, ENDPOINT) {
                 let record = decode(&self.key, CLUSTER, key, stored)?;
                 let is_stopped = pairs.contains_key(&format!("{STOP}{name}"));
-                view.endpoints.insert(name.clone(), self.endpoint(&name, record, is_stopped)?);
+                let state_format = self.state_format(&pairs, &name)?;
+                view.endpoints.insert(name.clone(), self.endpoint(&name, record, is_stopped, state_format)?);
             }
         }
         Ok(view)
     }
 
-    fn endpoint(&self, name: &Name, record: EndpointRecord, is_stopped: bool) -> Result<EndpointState> {
+    fn endpoint(
+        &self,
+        name: &Name,
+        record: EndpointRecord,
+        is_stopped: bool,
+        state_format: u32,
+    ) -> Result<EndpointState> {
         let object = object(name);
         let stored = self.store.load(&object, LEASE)?.remove(LEASE);
         let lease = stored.as_ref().map(|stored| decode(&self.key, &object, LEASE, stored)).transpose()?;
-        Ok(EndpointState { record, is_stopped, lease, stored: stored.unwrap_or_default() })
+        Ok(EndpointState { record, is_stopped, state_format, lease, stored: stored.unwrap_or_default() })
+    }
+
+    /// The format of an endpoint's state. Programs that do not note it have the first one.
+    fn state_format(&self, pairs: &BTreeMap<String, Vec<u8>>, endpoint: &Name) -> Result<u32> {
+        let key = format!("{NEEDS}{endpoint}");
+        let needs = pairs.get(&key).map(|stored| decode::<Needs>(&self.key, CLUSTER, &key, stored));
+        Ok(needs.transpose()?.map_or(1, |needs| needs.state_format))
+    }
+
+    /// Notes that the state of an endpoint is from now on in the latest format that this program has, `own`. Refuses a
+    /// state of a later format. The process of the endpoint calls this before it changes the state.
+    pub fn require_state_format(&self, endpoint: &Name, own: u32) -> Result<()> {
+        let key = format!("{NEEDS}{endpoint}");
+        for _ in 0..ATTEMPTS {
+            let pairs = self.store.load(CLUSTER, &key)?;
+            let found = self.state_format(&pairs, endpoint)?;
+            if found > own {
+                return Err(Error::refused(format!(
+                    "a newer plimsoll has changed the state of the endpoint {endpoint} (format {found}; this one reads formats \
+                     up to {own}): upgrade plimsoll on this gateway"
+                )));
+            }
+            if found == own {
+                return Ok(());
+            }
+            let needs = self.encode(&key, &Needs { state_format: own })?;
+            let change = Change::default().when(&key, pairs.get(&key).map(Vec::as_slice)).set(&key, needs);
+            if self.store.change(CLUSTER, &change)? {
+                return Ok(());
+            }
+        }
+        Err(busy())
+    }
+
+    /// Raises the format of the cluster to the latest one that this program and all gateways of `view` read. Returns
+    /// whether it did.
+    pub fn raise_format(&self, view: &View) -> Result<bool> {
+        let all = view.gateways.values().map(|gateway| gateway.record.format);
+        let format = all.fold(self.formats.newest, u32::min);
+        if format <= view.format {
+            return Ok(false);
+        }
+        let lease_ms = u64::try_from(view.times.lease.as_millis()).unwrap_or(u64::MAX);
+        let about = self.encode(ABOUT, &About { format, id: view.id.clone(), lease_ms })?;
+        let mut change = Change::default().when(ABOUT, Some(&view.about)).set(ABOUT, about);
+        // A gateway that meanwhile starts an earlier program changes its record; one that joins uses an invitation up.
+        for (name, gateway) in &view.gateways {
+            change = change.when(format!("{GATEWAY}{name}"), Some(&gateway.stored));
+        }
+        for (key, stored) in &view.invitations {
+            change = change.when(key, Some(stored));
+        }
+        Ok(self.store.change(CLUSTER, &change)?)
     }
 
     /// Replaces the record of the gateway `own`, which `view` shows as this process last wrote it. Returns the new record, or
@@ -178,14 +284,16 @@ impl<S: SharedStore> Cluster<S> {
         let record = GatewayRecord { beat: last.record.beat + 1, ..next };
         let stored = self.encode(&key, &record)?;
         let change = Change::default().when(&key, Some(&last.stored)).set(&key, stored.clone());
-        if self.store.change(CLUSTER, &change)? {
-            return Ok(GatewayState { record, is_drained: last.is_drained, stored });
+        if self.store.change(CLUSTER, &change.when(ABOUT, Some(&last.about)))? {
+            return Ok(GatewayState { record, stored, ..last.clone() });
         }
         let view = self.view()?;
         match view.gateways.get(own) {
             None => Err(Error::refused(format!("the gateway {own} is not a member of the cluster any more"))),
             // An earlier write of this process was applied although it failed.
             Some(found) if found.record.instance == record.instance => self.beat(own, found, record),
+            // The format of the cluster has risen, to one that this program reads.
+            Some(found) if found.stored == last.stored => self.beat(own, found, record),
             Some(_) => Err(Error::refused(format!("another process runs as the gateway {own}"))),
         }
     }
@@ -208,6 +316,8 @@ impl<S: SharedStore> Cluster<S> {
             }
             check_gateway(view, record.gateway.as_ref())?;
             let key = format!("{ENDPOINT}{name}");
+            // An earlier program leaves this key when it removes an endpoint.
+            let change = change.remove(format!("{NEEDS}{name}"));
             Ok(change.set(&key, self.encode(&key, record)?))
         })?;
         let object = object(name);
@@ -235,7 +345,9 @@ impl<S: SharedStore> Cluster<S> {
             return Err(Error::refused(format!("a gateway has taken the endpoint {name} meanwhile")));
         }
         self.change(|_, change| {
-            Ok(change.remove(format!("{ENDPOINT}{name}")).remove(format!("{STOP}{name}")))
+            Ok([ENDPOINT, STOP, NEEDS]
+                .into_iter()
+                .fold(change, |change, of| change.remove(format!("{of}{name}"))))
         })
     }
 
@@ -290,12 +402,13 @@ impl<S: SharedStore> Cluster<S> {
             let text = view.changes.as_deref().and_then(|bytes| std::str::from_utf8(bytes).ok());
             let number: u64 = text.and_then(|text| text.parse().ok()).unwrap_or_default();
             let change = Change::default().when(CHANGES, view.changes.as_deref());
+            let change = change.when(ABOUT, Some(&view.about));
             let change = make(&view, change.set(CHANGES, (number + 1).to_string().into_bytes()))?;
             if self.store.change(CLUSTER, &change)? {
                 return Ok(());
             }
         }
-        Err(Error::refused("others change the cluster all the time: try again"))
+        Err(busy())
     }
 
     fn about(&self, pairs: &BTreeMap<String, Vec<u8>>) -> Result<About> {
@@ -303,7 +416,8 @@ impl<S: SharedStore> Cluster<S> {
             Error::refused("there is no cluster in this pool: make one with \"plimsoll cluster init\"")
         })?;
         let about: About = decode(&self.key, CLUSTER, ABOUT, stored)?;
-        if about.format == FORMAT { Ok(about) } else { Err(Error::Unreadable("the records".into())) }
+        self.formats.check(about.format)?;
+        Ok(about)
     }
 
     fn new_gateway(&self, name: &Name) -> Result<Vec<u8>> {
@@ -314,6 +428,8 @@ impl<S: SharedStore> Cluster<S> {
             host: String::new(),
             failed: BTreeSet::new(),
             has_stopped: true,
+            format: self.formats.newest,
+            state_format: 1,
         };
         self.encode(&format!("{GATEWAY}{name}"), &record)
     }
@@ -343,7 +459,7 @@ impl Observer {
             match (name == own || !is_silent, gateway.is_drained) {
                 (false, _) => {}
                 (true, true) => drop(placement.drained.insert(name.clone())),
-                (true, false) => drop(placement.ready.insert(name.clone(), gateway.record.failed.clone())),
+                (true, false) => drop(placement.ready.insert(name.clone(), unable(view, gateway))),
             }
         }
         for (name, endpoint) in &view.endpoints {
@@ -364,6 +480,17 @@ impl Observer {
         self.leases.retain(|name, _| view.endpoints.contains_key(name));
         placement
     }
+}
+
+/// Endpoints that a gateway cannot serve: it could not start them lately, or its program is too old for their state.
+fn unable(view: &View, gateway: &GatewayState) -> BTreeSet<Name> {
+    let too_new = |found: &&EndpointState| found.state_format > gateway.record.state_format;
+    let too_new = view.endpoints.iter().filter(|(_, found)| too_new(found)).map(|(name, _)| name);
+    gateway.record.failed.iter().chain(too_new).cloned().collect()
+}
+
+fn busy() -> Error {
+    Error::refused("others change the cluster all the time: try again")
 }
 
 fn holder(endpoint: &EndpointState) -> Option<&str> {

@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A gateway's view of the cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Placement {
-    /// Gateways that live and are not drained, and the endpoints that each could not start lately.
+    /// Gateways that live and are not drained, and the endpoints that each cannot serve: it could not start them lately, or
+    /// its program is too old for their state.
     pub ready: BTreeMap<Name, BTreeSet<Name>>,
     /// Gateways that live but are drained.
     pub drained: BTreeSet<Name>,

@@ -14,13 +14,16 @@ pub(crate) const GATEWAY: &str = "gateway/";
 pub(crate) const DRAIN: &str = "drain/";
 pub(crate) const STOP: &str = "stop/";
 pub(crate) const ENDPOINT: &str = "endpoint/";
+pub(crate) const NEEDS: &str = "needs/";
 /// The keys of an endpoint's own object.
 pub(crate) const LEASE: &str = "lease";
 pub(crate) const EPOCH: &str = "epoch";
 pub(crate) const STATE: &str = "state/";
 
-/// Version of all records and keys.
-pub(crate) const FORMAT: u32 = 1;
+/// The latest format of records and keys that this program reads.
+const FORMAT: u32 = 1;
+/// The earliest one. A program reads the format before its own, so that gateways are upgraded one by one.
+const OLDEST: u32 = 1;
 
 const NAME_BYTES_MAX: usize = 63;
 
@@ -74,7 +77,42 @@ impl From<Name> for String {
     }
 }
 
-/// Facts that never change.
+/// The formats of records and keys that a program reads. It writes the one that `about` names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Formats {
+    pub oldest: u32,
+    pub newest: u32,
+}
+
+impl Formats {
+    /// Those of this program.
+    pub const OWN: Self = Self { oldest: OLDEST, newest: FORMAT };
+
+    /// Refuses a cluster with a format that this program does not read.
+    pub(crate) fn check(self, format: u32) -> Result<()> {
+        let Self { oldest, newest } = self;
+        if format > newest {
+            return Err(Error::refused(format!(
+                "the cluster has format {format}, and this program reads formats {oldest} to {newest}: upgrade plimsoll on \
+                 this machine to the version of the other gateways"
+            )));
+        }
+        if format < oldest {
+            return Err(Error::refused(format!(
+                "the cluster has format {format}, and this program reads formats {oldest} to {newest}: upgrade all gateways \
+                 to a version before this one first"
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// The format of gateways whose records do not say which one they read.
+fn first_format() -> u32 {
+    1
+}
+
+/// Facts about a cluster. Only the format changes, and it only rises.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct About {
     pub(crate) format: u32,
@@ -98,6 +136,19 @@ pub struct GatewayRecord {
     pub failed: BTreeSet<Name>,
     /// Whether it has ended in good order.
     pub has_stopped: bool,
+    /// The latest format of records that its program reads.
+    #[serde(default = "first_format")]
+    pub format: u32,
+    /// The latest format of the state of endpoints that its program reads.
+    #[serde(default = "first_format")]
+    pub state_format: u32,
+}
+
+/// The requirement of an endpoint's state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Needs {
+    /// The format of the state that the latest program left.
+    pub(crate) state_format: u32,
 }
 
 /// A service that moves between gateways.
@@ -161,6 +212,20 @@ mod tests {
                 "{bad}"
             );
         }
+    }
+
+    #[test]
+    fn record_of_an_earlier_version_is_read_and_a_later_one_has_no_surprises() {
+        let key = ClusterKey::new([1; 32]);
+        let earlier =
+            r#"{"instance":7,"beat":3,"version":"0.1.0","host":"h","failed":[],"has_stopped":false}"#;
+        let signed = key.sign(&place(CLUSTER, "gateway/a"), earlier.as_bytes());
+        let record: GatewayRecord = decode(&key, CLUSTER, "gateway/a", &signed).unwrap();
+        assert_eq!((record.instance, record.format, record.state_format), (7, 1, 1));
+        // Members that are not known yet are skipped: an earlier program reads the records of a later one.
+        let later = earlier.replace("\"beat\"", "\"new\":[1],\"beat\"");
+        let signed = key.sign(&place(CLUSTER, "gateway/a"), later.as_bytes());
+        assert_eq!(decode::<GatewayRecord>(&key, CLUSTER, "gateway/a", &signed).unwrap(), record);
     }
 
     #[test]

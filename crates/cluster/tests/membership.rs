@@ -3,7 +3,8 @@
 mod support;
 
 use cluster::{
-    Cluster, ClusterKey, EndpointRecord, Holding, Invitation, LeaseHolder, Name, Observer, Step, Times,
+    Cluster, ClusterKey, EndpointRecord, Formats, GatewayRecord, Holding, Invitation, LeaseHolder, Name,
+    Observer, Step, Times,
 };
 use std::time::Duration;
 use support::{Memory, entropy};
@@ -34,6 +35,146 @@ fn take(store: &Memory, cluster: &Cluster<Memory>, endpoint: &str, gateway: &str
     let holder = LeaseHolder { gateway: gateway.to_owned(), instance: 1 };
     let (key, times) = (cluster.key(), Times::of_lease(LEASE));
     Holding::take(store.clone(), key, &name(endpoint), &seen, holder, times, Duration::ZERO).unwrap().unwrap()
+}
+
+/// The formats of a program of this version, which reads the one before.
+fn version(newest: u32) -> Formats {
+    Formats { oldest: newest.saturating_sub(1).max(1), newest }
+}
+
+/// A cluster of the format 1 with gateways that run programs of these versions, and a handle of each.
+fn mixed(versions: &[(&str, u32)]) -> (Memory, Vec<Cluster<Memory>>) {
+    let store = Memory::default();
+    let first = Cluster::init_as(version(1), store.clone(), &name(versions[0].0), LEASE, &entropy).unwrap();
+    for (gateway, _) in &versions[1..] {
+        let invitation = first.invite(0, 60_000, &entropy).unwrap();
+        Cluster::join_as(version(1), store.clone(), &invitation, &name(gateway), 0).unwrap();
+    }
+    let run = |&(gateway, newest): &(&str, u32)| run(&store, &first, gateway, newest);
+    let gateways = versions.iter().map(run).collect();
+    (store, gateways)
+}
+
+/// Starts a program of this version at a gateway.
+fn run(store: &Memory, of: &Cluster<Memory>, gateway: &str, newest: u32) -> Cluster<Memory> {
+    let key = ClusterKey::new(*of.key().as_bytes());
+    let cluster = Cluster::open_as(version(newest), store.clone(), key).unwrap();
+    beat(&cluster, gateway, newest).unwrap();
+    cluster
+}
+
+fn beat(cluster: &Cluster<Memory>, gateway: &str, newest: u32) -> cluster::Result<()> {
+    let own = cluster.view()?.gateways[&name(gateway)].clone();
+    let record = GatewayRecord {
+        instance: u64::from(newest),
+        has_stopped: false,
+        format: newest,
+        state_format: newest,
+        ..own.record.clone()
+    };
+    cluster.beat(&name(gateway), &own, record).map(drop)
+}
+
+#[test]
+fn format_rises_when_all_gateways_read_the_next_one() {
+    let (store, gateways) = mixed(&[("a", 2), ("b", 2), ("c", 1)]);
+    let [a, b, c] = &gateways[..] else { unreachable!() };
+    assert!(!a.raise_format(&a.view().unwrap()).unwrap(), "c reads the format 1 alone");
+    assert!(!c.raise_format(&c.view().unwrap()).unwrap());
+    let c = run(&store, c, "c", 2);
+    let (seen_by_b, seen_by_c) = (b.view().unwrap(), c.view().unwrap());
+    assert!(c.raise_format(&seen_by_c).unwrap());
+    assert!(!b.raise_format(&seen_by_b).unwrap(), "c has raised it");
+    assert!(!b.raise_format(&b.view().unwrap()).unwrap());
+    for cluster in [a, b, &c] {
+        assert_eq!(cluster.view().unwrap().format, 2);
+    }
+    // Administrators and gateways that read the format before the rise go on.
+    a.create_endpoint(&name("x"), &endpoint(1)).unwrap();
+    beat(b, "b", 2).unwrap();
+}
+
+#[test]
+fn removed_gateway_does_not_hold_the_format_back() {
+    let (_, gateways) = mixed(&[("a", 2), ("b", 1)]);
+    let a = &gateways[0];
+    assert!(!a.raise_format(&a.view().unwrap()).unwrap());
+    a.remove_gateway(&name("b")).unwrap();
+    assert!(a.raise_format(&a.view().unwrap()).unwrap());
+    assert_eq!(a.view().unwrap().format, 2);
+}
+
+#[test]
+fn gateway_that_goes_back_to_an_earlier_program_or_joins_meanwhile_stops_the_rise() {
+    let (store, gateways) = mixed(&[("a", 2), ("b", 2)]);
+    let [a, b] = &gateways[..] else { unreachable!() };
+    let seen = a.view().unwrap();
+    let b = run(&store, b, "b", 1);
+    assert!(!a.raise_format(&seen).unwrap(), "b runs the earlier program again");
+    assert!(!a.raise_format(&a.view().unwrap()).unwrap());
+    let b = run(&store, &b, "b", 2);
+    let invitation = a.invite(0, 60_000, &entropy).unwrap();
+    let seen = b.view().unwrap();
+    Cluster::join_as(version(1), store, &invitation, &name("c"), 0).unwrap();
+    assert!(!b.raise_format(&seen).unwrap(), "c has joined");
+    assert_eq!(b.view().unwrap().format, 1);
+}
+
+#[test]
+fn program_that_does_not_read_the_format_is_refused_with_a_way_out() {
+    let (store, gateways) = mixed(&[("a", 2)]);
+    let a = &gateways[0];
+    assert!(a.raise_format(&a.view().unwrap()).unwrap());
+    let key = || ClusterKey::new(*a.key().as_bytes());
+    let old = refusal(Cluster::open_as(version(1), store.clone(), key()));
+    assert!(old.contains("has format 2") && old.contains("upgrade plimsoll on this machine"), "{old}");
+    let invitation = a.invite(0, 60_000, &entropy).unwrap();
+    let joining = refusal(Cluster::join_as(version(1), store.clone(), &invitation, &name("b"), 0));
+    assert!(joining.contains("upgrade plimsoll on this machine"), "{joining}");
+    let far = refusal(Cluster::open_as(version(4), store.clone(), key()));
+    assert!(far.contains("reads formats 3 to 4") && far.contains("to a version before this one"), "{far}");
+    // The refusal did not use the invitation up.
+    Cluster::join_as(version(3), store, &invitation, &name("b"), 0).unwrap();
+}
+
+#[test]
+fn gateway_that_starts_while_the_format_rises_is_not_taken_for_another_one() {
+    let (store, gateways) = mixed(&[("a", 2), ("b", 2)]);
+    let [a, b] = &gateways[..] else { unreachable!() };
+    let own = b.view().unwrap().gateways[&name("b")].clone();
+    assert!(a.raise_format(&a.view().unwrap()).unwrap());
+    let record = GatewayRecord { instance: 77, ..own.record.clone() };
+    assert_eq!(b.beat(&name("b"), &own, record).unwrap().record.instance, 77);
+    // A process of the earlier program that read its record before cannot start.
+    let key = ClusterKey::new(*a.key().as_bytes());
+    assert!(Cluster::open_as(version(1), store, key).is_err());
+}
+
+#[test]
+fn endpoint_with_a_later_state_stays_away_from_earlier_programs() {
+    let (store, gateways) = mixed(&[("a", 1), ("b", 2)]);
+    let [a, b] = &gateways[..] else { unreachable!() };
+    a.create_endpoint(&name("x"), &endpoint(1)).unwrap();
+    let steps = |cluster: &Cluster<Memory>, own: &str| {
+        let view = cluster.view().unwrap();
+        Observer::default().placement(&view, &name(own), &[].into(), Duration::ZERO).steps(&name(own))
+    };
+    assert_eq!(steps(a, "a"), [Step::Take(name("x"))]);
+    let holding = take(&store, b, "x", "b");
+    b.require_state_format(&name("x"), 2).unwrap();
+    holding.release().unwrap();
+    assert_eq!(steps(a, "a"), []);
+    assert_eq!(steps(b, "b"), [Step::Take(name("x"))]);
+    // Not even the administrator's choice moves it to a program that cannot serve it.
+    a.prefer(&name("x"), Some(&name("a"))).unwrap();
+    assert_eq!(steps(a, "a"), []);
+    assert_eq!(steps(b, "b"), [Step::Take(name("x"))]);
+    let refused = refusal(a.require_state_format(&name("x"), 1));
+    assert!(refused.contains("upgrade plimsoll on this gateway"), "{refused}");
+    b.require_state_format(&name("x"), 2).unwrap();
+    a.remove_endpoint(&name("x")).unwrap();
+    a.create_endpoint(&name("x"), &endpoint(1)).unwrap();
+    assert_eq!(a.view().unwrap().endpoints[&name("x")].state_format, 1);
 }
 
 #[test]

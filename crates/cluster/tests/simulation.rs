@@ -1,10 +1,12 @@
-//! Gateways in virtual time, with lost answers, cuts, freezes, crashes and clocks of different speed: no two of them answer
-//! for one endpoint at a time, no holder of an earlier epoch changes anything, and nothing acknowledged is lost.
+//! Gateways in virtual time, with lost answers, cuts, freezes, crashes, upgrades and clocks of different speed: no two of
+//! them answer for one endpoint at a time, no holder of an earlier epoch changes anything, nothing acknowledged is lost, and
+//! no gateway meets records that its program does not read.
 
 mod support;
 
 use cluster::{
-    Cluster, EndpointRecord, GatewayState, Holding, LeaseHolder, Name, Observer, State, Step, Times, View,
+    Cluster, ClusterKey, EndpointRecord, Formats, GatewayState, Holding, LeaseHolder, Name, Observer, State,
+    Step, Times, View,
 };
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -63,6 +65,10 @@ enum Event {
         run: u32,
         endpoint: usize,
     },
+    Raise {
+        gateway: usize,
+        run: u32,
+    },
     Trouble,
 }
 
@@ -80,7 +86,15 @@ struct Gateway {
     rate: u64,
     /// Rises with each crash.
     run: u32,
+    /// The version of its program, which reads the format of this number and the one before.
+    version: u32,
+    /// With the formats of its program.
+    cluster: Cluster<Memory>,
+    /// Whether this run has written its record.
+    is_known: bool,
     own: GatewayState,
+    /// The view after which it raises the format.
+    raising: Option<View>,
     observer: Observer,
     served: BTreeMap<usize, Served>,
     /// Until this time nothing runs at the gateway, or nothing that it sends arrives.
@@ -114,13 +128,27 @@ struct World {
     acknowledged: Vec<BTreeSet<String>>,
     takeovers: u32,
     refused_writes: u32,
+    raises: u32,
+}
+
+/// The formats of a program of this version.
+fn formats(version: u32) -> Formats {
+    Formats { oldest: (version - 1).max(1), newest: version }
+}
+
+fn open(store: &Memory, of: &Cluster<Memory>, version: u32) -> cluster::Result<Cluster<Memory>> {
+    Cluster::open_as(formats(version), store.clone(), ClusterKey::new(*of.key().as_bytes()))
 }
 
 impl World {
     fn new(seed: u64) -> Self {
         let store = Memory::default();
         let names: Vec<Name> = ["a", "b", "c"].iter().map(|name| name.parse().unwrap()).collect();
-        let cluster = Cluster::init(store.clone(), &names[0], LEASE, &entropy).unwrap();
+        let init = Cluster::init_as(formats(1), store.clone(), &names[0], LEASE, &entropy).unwrap();
+        // For the administrator, and for the checks.
+        let every = Formats { oldest: 1, newest: u32::MAX };
+        let cluster =
+            Cluster::open_as(every, store.clone(), ClusterKey::new(*init.key().as_bytes())).unwrap();
         for name in &names[1..] {
             let invitation = cluster.invite(0, 1000, &entropy).unwrap();
             Cluster::join(store.clone(), &invitation, name, 0).unwrap();
@@ -133,15 +161,22 @@ impl World {
         }
         let view = cluster.view().unwrap();
         let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        let gateway = |name: &Name| Gateway {
-            name: name.clone(),
-            rate: 950 + random.below(101),
-            run: 0,
-            own: view.gateways[name].clone(),
-            observer: Observer::default(),
-            served: BTreeMap::new(),
-            stopped_until_ms: 0,
-            is_dead: false,
+        let gateway = |name: &Name| {
+            let version = if random.one_in(4) { 1 } else { 2 };
+            Gateway {
+                name: name.clone(),
+                rate: 950 + random.below(101),
+                run: 0,
+                version,
+                cluster: open(&store, &init, version).unwrap(),
+                is_known: false,
+                own: view.gateways[name].clone(),
+                raising: None,
+                observer: Observer::default(),
+                served: BTreeMap::new(),
+                stopped_until_ms: 0,
+                is_dead: false,
+            }
         };
         let gateways = names.iter().map(gateway).collect();
         let mut world = Self {
@@ -157,6 +192,7 @@ impl World {
             now_ms: 0,
             takeovers: 0,
             refused_writes: 0,
+            raises: 0,
         };
         (0..GATEWAYS).for_each(|gateway| world.after(1, Event::Poll { gateway, run: 0 }));
         world.after(500, Event::Trouble);
@@ -188,7 +224,8 @@ impl World {
             Event::Poll { gateway, run }
             | Event::Take { gateway, run, .. }
             | Event::Renew { gateway, run, .. }
-            | Event::Write { gateway, run, .. } => (*gateway, *run),
+            | Event::Write { gateway, run, .. }
+            | Event::Raise { gateway, run } => (*gateway, *run),
         };
         let at = &self.gateways[gateway];
         if at.is_dead || at.run != run {
@@ -206,19 +243,37 @@ impl World {
             Event::Take { endpoint, seen, sent_ms, .. } => self.take(gateway, endpoint, &seen, sent_ms),
             Event::Renew { endpoint, .. } => self.renew(gateway, endpoint),
             Event::Write { endpoint, .. } => self.write(gateway, endpoint),
+            Event::Raise { .. } => self.raise(gateway),
             Event::Trouble => {}
         }
     }
 
     fn poll(&mut self, gateway: usize) {
-        let view: View = self.cluster.view().unwrap();
         let at = &mut self.gateways[gateway];
+        let seen = at.cluster.view();
         let record = cluster::GatewayRecord {
             instance: u64::from(at.run) + 1,
             has_stopped: false,
+            format: at.version,
+            state_format: at.version,
             ..at.own.record.clone()
         };
-        at.own = self.cluster.beat(&at.name, &at.own, record).unwrap();
+        let beaten = seen.and_then(|view| Ok((view, at.cluster.beat(&at.name, &at.own, record)?)));
+        let (view, own) = match beaten {
+            Ok(beaten) => beaten,
+            Err(error) => {
+                // The format may rise until a new run of an earlier program has written its record, and not later.
+                assert!(!at.is_known, "seed {}: gateway {gateway} is shut out: {error}", self.seed);
+                at.is_dead = true;
+                return;
+            }
+        };
+        (at.own, at.is_known) = (own, true);
+        // A raise that is on its way goes on with the view that it has.
+        let may_rise = view.format < at.version && at.raising.is_none();
+        if may_rise {
+            at.raising = Some(at.cluster.view().unwrap());
+        }
         let now = at.clock(self.now_ms);
         let placement = at.observer.placement(&view, &at.name, &BTreeSet::new(), now);
         let (run, steps) = (at.run, placement.steps(&at.name.clone()));
@@ -230,6 +285,27 @@ impl World {
             self.after(delay, Event::Take { gateway, run, endpoint, seen, sent_ms });
         }
         self.after(POLL_MS, Event::Poll { gateway, run });
+        if may_rise {
+            // Often late enough for another gateway to go back to an earlier program meanwhile.
+            let delay = if self.random.one_in(2) { self.random.below(4_000) } else { 5 };
+            self.after(delay, Event::Raise { gateway, run });
+        }
+    }
+
+    /// Raises the format after a view that may be old by now.
+    fn raise(&mut self, gateway: usize) {
+        let at = &mut self.gateways[gateway];
+        let Some(view) = at.raising.take() else { return };
+        if at.cluster.raise_format(&view).unwrap() {
+            self.raises += 1;
+            let format = self.cluster.view().unwrap().format;
+            assert!(format > view.format, "seed {}", self.seed);
+            for (number, other) in self.gateways.iter().enumerate().filter(|(_, other)| other.is_known) {
+                let reads = formats(other.version);
+                let is_read = (reads.oldest..=reads.newest).contains(&format);
+                assert!(is_read, "seed {}: gateway {number} does not read the format {format}", self.seed);
+            }
+        }
     }
 
     fn take(&mut self, gateway: usize, endpoint: usize, seen: &[u8], sent_ms: u64) {
@@ -249,6 +325,12 @@ impl World {
         .unwrap();
         let Some(holding) = taken else { return };
         self.takeovers += 1;
+        let (seed, version) = (self.seed, at.version);
+        let needed = self.cluster.require_state_format(name, version);
+        assert!(
+            needed.is_ok(),
+            "seed {seed}: a gateway has taken an endpoint with a later state: {needed:?}"
+        );
         for (number, other) in self.gateways.iter().enumerate() {
             let until = other.served.get(&endpoint).map_or(0, |served| served.answers_until_ms);
             assert!(
@@ -318,16 +400,28 @@ impl World {
                     self.gateways[gateway].is_dead = true;
                 }
             }
-            1 => self.restart(gateway),
+            1 => {
+                // An upgrade, or now and then the way back from one.
+                let version = self.cluster.view().unwrap().format + u32::from(!self.random.one_in(3));
+                self.restart(gateway, version);
+            }
             _ => self.gateways[gateway].stopped_until_ms = now_ms + length,
         }
         let pause = 500 + self.random.below(3_000);
         self.after(pause, Event::Trouble);
     }
 
-    /// A crash, and a new run of the gateway.
-    fn restart(&mut self, gateway: usize) {
+    /// A crash, and a new run of the gateway with a program of this version. An unsuitable program does not start.
+    fn restart(&mut self, gateway: usize, version: u32) {
+        let opened = open(&self.store, &self.cluster, version);
         let at = &mut self.gateways[gateway];
+        // Until the next run writes its record, the cluster counts on the version of the last one.
+        let Ok(cluster) = opened else {
+            (at.is_dead, at.is_known) = (true, false);
+            at.served.clear();
+            return;
+        };
+        (at.cluster, at.version, at.is_known, at.raising) = (cluster, version, false, None);
         at.run += 1;
         at.is_dead = false;
         at.stopped_until_ms = 0;
@@ -341,15 +435,19 @@ impl World {
     /// Ends all trouble. Every endpoint is served after a while.
     fn recover(&mut self) {
         self.events.retain(|Reverse((_, _, event))| *event != Event::Trouble);
+        let version = self.cluster.view().unwrap().format + 1;
         for gateway in 0..GATEWAYS {
-            if self.gateways[gateway].is_dead {
-                self.restart(gateway);
-            }
-            self.gateways[gateway].stopped_until_ms = 0;
+            self.restart(gateway, version);
         }
         let end_ms = self.now_ms + RECOVERY_MS;
-        while (0..ENDPOINTS).any(|endpoint| self.serving(endpoint) != 1) {
-            assert!(self.now_ms < end_ms, "seed {}: an endpoint is not served by one gateway", self.seed);
+        while (0..ENDPOINTS).any(|endpoint| self.serving(endpoint) != 1)
+            || self.cluster.view().unwrap().format != version
+        {
+            assert!(
+                self.now_ms < end_ms,
+                "seed {}: an endpoint is not served by one gateway, or the format does not rise to {version}",
+                self.seed
+            );
             self.run_to(self.now_ms + 500);
         }
     }
@@ -365,35 +463,38 @@ impl World {
     }
 }
 
-/// Runs the traces of these seeds, and counts takeovers and refused writes.
-fn run(seeds: std::ops::Range<u64>) -> (u64, u64) {
-    let (mut takeovers, mut refused) = (0, 0);
+/// Runs the traces of these seeds, and counts takeovers, refused writes and rises of the format.
+fn run(seeds: std::ops::Range<u64>) -> [u64; 3] {
+    let [mut takeovers, mut refused, mut raises] = [0; 3];
     for seed in seeds {
         let mut world = World::new(seed);
         world.run_to(TROUBLE_MS);
         world.recover();
         takeovers += u64::from(world.takeovers);
         refused += u64::from(world.refused_writes);
+        raises += u64::from(world.raises);
     }
-    (takeovers, refused)
+    [takeovers, refused, raises]
 }
 
 #[test]
 fn one_gateway_answers_for_an_endpoint_at_a_time() {
     let count = if std::env::var_os("PLIMSOLL_TESTS_LONG").is_some() { 100_000 } else { 300 };
     let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get() as u64);
-    let (mut takeovers, mut refused) = (0, 0);
+    let mut sums = [0; 3];
     std::thread::scope(|scope| {
         let share =
             |number| scope.spawn(move || run(count * number / threads..count * (number + 1) / threads));
         let running: Vec<_> = (0..threads).map(share).collect();
         for thread in running {
             let found = thread.join().unwrap();
-            takeovers += found.0;
-            refused += found.1;
+            sums.iter_mut().zip(found).for_each(|(sum, found)| *sum += found);
         }
     });
-    println!("{count} traces, {takeovers} takeovers, {refused} writes of earlier holders refused");
-    // A simulation without takeovers or late writers would show nothing.
-    assert!(takeovers > 3 * count && refused > count / 20);
+    let [takeovers, refused, raises] = sums;
+    println!(
+        "{count} traces, {takeovers} takeovers, {refused} writes of earlier holders refused, {raises} new formats"
+    );
+    // A simulation without takeovers, late writers or rises under trouble would show nothing.
+    assert!(takeovers > 3 * count && refused > count / 20 && raises > count * 5 / 4);
 }

@@ -94,7 +94,7 @@ pub use service::{
 };
 pub use smb::{CREATE_MODE, DIRECTORY_MODE, SMB_SETTINGS, SmbAssignment, SmbSetting, SmbSettings, SmbValue};
 pub use snapshot::{NewSnapshot, Snapshot, SnapshotChange, SnapshotKind, SnapshotState};
-pub use store::{STORE_FILE, StoreError, StoreLog};
+pub use store::{STORE_FILE, STORE_VERSION, StoreError, StoreLog};
 pub use token::{Role, Secret, TOKENS_MAX, Token};
 pub use user::{
     GROUPS_OF_USER_MAX, Group, MEMBERSHIPS_MAX, NewGroup, NewUser, PASSWORD_UNITS_MAX, User, UserChange,

@@ -21,6 +21,7 @@ mod exit;
 mod export;
 mod form;
 mod gateway;
+mod gateway_dir;
 mod help;
 mod host;
 mod host_ids;

@@ -31,6 +31,7 @@ pub use limit::{CountQueue, Limit, Space};
 pub use node_budget::NodeBudget;
 pub use owners::{
     LiveFiles, OwnerIds, OwnerLedger, OwnerMove, OwnerStore, PendingOwnerChange, Tally, add_to_tally,
+    merge_tally,
 };
 pub use recount::{Recounter, Walk};
 pub use table::{Recency, Table, TableNode};

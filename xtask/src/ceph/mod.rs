@@ -6,6 +6,7 @@ mod gateways;
 mod kernel_client;
 mod kill;
 mod network;
+mod previous;
 mod root;
 mod service;
 
@@ -42,7 +43,10 @@ pub(crate) struct Args {
     /// Only these cases of the part `gateways`, also those that are left out in a brief run.
     #[arg(long, value_enum, value_delimiter = ',')]
     cases: Vec<gateways::Case>,
-    /// Fewer rounds.
+    /// The program of the version before, for the part `upgrade` [default: build it from the last release]
+    #[arg(long)]
+    previous: Option<PathBuf>,
+    /// Fewer rounds, and without the parts `upgrade` and `scale`.
     #[arg(long)]
     brief: bool,
 }
@@ -57,6 +61,10 @@ enum Part {
     Evict,
     /// Several gateways, of which one fails.
     Gateways,
+    /// Gateways that are upgraded one after the other.
+    Upgrade,
+    /// Four, eight and twelve volumes on one, two and three gateways.
+    Scale,
     /// The kernel's clients while an endpoint moves between gateways.
     Kernel,
 }
@@ -65,11 +73,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let is_own = args.suite == Suite::Bookworm;
     packages::require(if is_own { packages::FOR_CEPH } else { packages::FOR_CEPH_IN_ROOT })?;
     let work = process::target_dir().join("ceph").join(args.suite.name());
-    let has = |part| args.only.is_empty() || args.only.contains(&part);
+    let is_long = |part| matches!(part, Part::Upgrade | Part::Scale);
+    let has = |part| match args.only.is_empty() {
+        true => !args.brief || !is_long(part),
+        false => args.only.contains(&part),
+    };
     if !namespace::is_inside(INSIDE) {
         // The namespace has no network.
         if has(Part::Kernel) {
             Image::build(Suite::Bookworm)?;
+        }
+        if has(Part::Upgrade) {
+            previous::program(args.previous.as_deref())?;
         }
         if !is_own {
             root::build(args.suite)?;
@@ -78,8 +93,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Share::new(0, work.join("smb-clients.log"))?;
         return namespace::run_inside(INSIDE);
     }
-    let binary = std::path::absolute(process::binary(args.binary.as_deref()))?;
-    let root = if is_own { Root::of_machine() } else { enter(args.suite, &binary)? };
+    let binary = process::binary(args.binary.as_deref());
+    // The suites alone need no program.
+    let binary = binary.canonicalize().unwrap_or(binary);
+    let root = if is_own { Root::of_machine() } else { enter(args, &binary)? };
     network::make_bridge()?;
     let mut cluster =
         Cluster::start(root, &work.join("cluster"), network::CEPH).context("cannot start a Ceph cluster")?;
@@ -96,6 +113,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if has(Part::Gateways) {
         gateways::run(&binary, &mut cluster, &work, &args.cases, args.brief)?;
     }
+    if has(Part::Upgrade) {
+        let previous = previous::program(args.previous.as_deref())?;
+        gateways::upgrade::run(&previous, &binary, &mut cluster, &work)?;
+    }
+    if has(Part::Scale) {
+        gateways::scale::run(&binary, &mut cluster, &work)?;
+    }
     if has(Part::Kernel) {
         kernel_client::run(&binary, &mut cluster, &work, args.brief)?;
     }
@@ -103,11 +127,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 /// Enters the root directory with Ceph of this release.
-fn enter(suite: Suite, binary: &Path) -> anyhow::Result<Root> {
+fn enter(args: &Args, binary: &Path) -> anyhow::Result<Root> {
     let mut shared = vec![process::workspace(), process::target_dir()];
-    // The suites alone need no program.
-    shared.extend(binary.exists().then(|| binary.to_owned()));
-    Root::enter(&root::build(suite)?, &shared)
+    let programs = [Some(binary), args.previous.as_deref()].into_iter().flatten();
+    for program in programs.filter(|program| program.exists()) {
+        shared.push(program.canonicalize()?);
+    }
+    Root::enter(&root::build(args.suite)?, &shared)
 }
 
 /// Runs the tests of the crate `ceph` that need a cluster.

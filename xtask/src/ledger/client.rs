@@ -104,14 +104,14 @@ impl Client {
         mount_address.set_port(endpoint.mount_port);
         let mut mount = Self::connect(mount_address)?;
         let path = Call::default().opaque(endpoint.export.as_bytes());
-        let root = mount.call(MOUNT_PROGRAM, 1, &path)?.opaque()?;
+        let root = mount.mount_call(1, &path)?.opaque()?;
         let mut client = Self::connect(endpoint.address)?;
         // Checks that the NFS port is served and the handle is valid.
         client.attributes(&root)?;
         Ok(MountResult { client, root })
     }
 
-    fn connect(address: SocketAddr) -> Result<Self, Failure> {
+    pub(super) fn connect(address: SocketAddr) -> Result<Self, Failure> {
         let stream = TcpStream::connect_timeout(&address, CONNECT_MAX)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(REPLY_MAX))?;
@@ -247,7 +247,13 @@ impl Client {
     }
 
     fn nfs(&mut self, procedure: u32, call: &Call) -> Result<Reply, Failure> {
-        self.call(NFS_PROGRAM, procedure, call)
+        self.nfs_of(VERSION, procedure, call)
+    }
+
+    /// Calls a procedure of a version of NFS.
+    pub(super) fn nfs_of(&mut self, version: u32, procedure: u32, call: &Call) -> Result<Reply, Failure> {
+        let sent = self.send(NFS_PROGRAM, version, procedure, call)?;
+        self.reply_to(sent)
     }
 
     /// Sends a WRITE without waiting for its reply. Returns the number of the call.
@@ -258,12 +264,12 @@ impl Client {
         data: &[u8],
         how: Stable,
     ) -> Result<u32, Failure> {
-        self.send(NFS_PROGRAM, 7, &write_call(file, offset, data, how)?)
+        self.send(NFS_PROGRAM, VERSION, 7, &write_call(file, offset, data, how)?)
     }
 
     /// Sends a GETATTR without waiting for its reply. Returns the number of the call.
     pub(crate) fn send_attributes(&mut self, file: &[u8]) -> Result<u32, Failure> {
-        self.send(NFS_PROGRAM, 1, &Call::default().opaque(file))
+        self.send(NFS_PROGRAM, VERSION, 1, &Call::default().opaque(file))
     }
 
     /// Returns the number and the status of the next call that was answered, if a reply comes in this time.
@@ -286,9 +292,13 @@ impl Client {
         Ok(self.stream.local_addr()?)
     }
 
-    /// Makes a call and reads its reply up to and including a status of zero.
-    fn call(&mut self, program: u32, procedure: u32, arguments: &Call) -> Result<Reply, Failure> {
-        let sent = self.send(program, procedure, arguments)?;
+    fn mount_call(&mut self, procedure: u32, arguments: &Call) -> Result<Reply, Failure> {
+        let sent = self.send(MOUNT_PROGRAM, VERSION, procedure, arguments)?;
+        self.reply_to(sent)
+    }
+
+    /// Reads the reply to a call up to and including a status of zero.
+    fn reply_to(&mut self, sent: u32) -> Result<Reply, Failure> {
         let answer = self.receive()?;
         match (answer.xid == sent, answer.status) {
             (false, _) => Err(Failure::Malformed("not the reply to this call")),
@@ -297,11 +307,11 @@ impl Client {
         }
     }
 
-    fn send(&mut self, program: u32, procedure: u32, arguments: &Call) -> Result<u32, Failure> {
+    fn send(&mut self, program: u32, version: u32, procedure: u32, arguments: &Call) -> Result<u32, Failure> {
         self.xid = self.xid.wrapping_add(1);
         // AUTH_SYS (RFC 5531 appendix A): stamp, machine name, uid 0, gid 0, no further groups.
         let credentials = Call::default().u32(0).opaque(b"ledger").u32(0).u32(0).u32(0);
-        let header = Call::default().u32(self.xid).u32(0).u32(2).u32(program).u32(VERSION).u32(procedure);
+        let header = Call::default().u32(self.xid).u32(0).u32(2).u32(program).u32(version).u32(procedure);
         let header = header.u32(1).opaque(&credentials.0).u32(0).u32(0);
         let length =
             u32::try_from(header.0.len() + arguments.0.len()).map_err(|_| Failure::Malformed("call"))?;
@@ -362,25 +372,31 @@ struct Answer {
 
 /// Arguments in XDR (RFC 4506).
 #[derive(Default)]
-struct Call(Vec<u8>);
+pub(super) struct Call(pub(super) Vec<u8>);
 
 impl Call {
-    fn u32(mut self, value: u32) -> Self {
+    pub(super) fn u32(mut self, value: u32) -> Self {
         self.0.extend(value.to_be_bytes());
         self
     }
 
-    fn u64(mut self, value: u64) -> Self {
+    pub(super) fn u64(mut self, value: u64) -> Self {
         self.0.extend(value.to_be_bytes());
         self
     }
 
-    fn opaque(self, bytes: &[u8]) -> Self {
+    pub(super) fn opaque(self, bytes: &[u8]) -> Self {
         let length = u32::try_from(bytes.len()).expect("calls are shorter than 4 GiB");
         let mut call = self.u32(length);
         call.0.extend(bytes);
         call.0.resize(call.0.len().next_multiple_of(4), 0);
         call
+    }
+
+    /// Bytes as they are, a multiple of four.
+    pub(super) fn bytes(mut self, bytes: &[u8]) -> Self {
+        self.0.extend(bytes);
+        self
     }
 
     /// `sattr3`, RFC 1813 §2.5: mode, uid, gid, size, atime, mtime.
@@ -403,43 +419,43 @@ impl Call {
     }
 }
 
-struct Reply {
+pub(super) struct Reply {
     bytes: Vec<u8>,
     at: usize,
 }
 
 impl Reply {
-    fn take(&mut self, length: usize) -> Result<&[u8], Failure> {
+    pub(super) fn bytes(&mut self, length: usize) -> Result<&[u8], Failure> {
         let bytes =
             self.bytes.get(self.at..self.at + length).ok_or(Failure::Malformed("a reply too short"))?;
         self.at += length;
         Ok(bytes)
     }
 
-    fn u32(&mut self) -> Result<u32, Failure> {
-        Ok(self.take(4)?.iter().fold(0, |value, &byte| value << 8 | u32::from(byte)))
+    pub(super) fn u32(&mut self) -> Result<u32, Failure> {
+        Ok(self.bytes(4)?.iter().fold(0, |value, &byte| value << 8 | u32::from(byte)))
     }
 
-    fn u64(&mut self) -> Result<u64, Failure> {
+    pub(super) fn u64(&mut self) -> Result<u64, Failure> {
         Ok(u64::from(self.u32()?) << 32 | u64::from(self.u32()?))
     }
 
-    fn opaque(&mut self) -> Result<Vec<u8>, Failure> {
+    pub(super) fn opaque(&mut self) -> Result<Vec<u8>, Failure> {
         let length = self.u32()? as usize;
-        let bytes = self.take(length)?.to_vec();
-        self.take(length.next_multiple_of(4) - length)?;
+        let bytes = self.bytes(length)?.to_vec();
+        self.bytes(length.next_multiple_of(4) - length)?;
         Ok(bytes)
     }
 
     fn attributes(&mut self) -> Result<Attributes, Failure> {
         let (kind, mode, links) = (self.u32()?, self.u32()?, self.u32()?);
-        self.take(8)?; // uid, gid
+        self.bytes(8)?; // uid, gid
         let size = self.u64()?;
-        self.take(8 + 8 + 8)?; // used, rdev, fsid
+        self.bytes(8 + 8 + 8)?; // used, rdev, fsid
         let fileid = self.u64()?;
-        self.take(8)?; // atime
+        self.bytes(8)?; // atime
         let mtime = (self.u32()?, self.u32()?);
-        self.take(8)?; // ctime
+        self.bytes(8)?; // ctime
         Ok(Attributes { kind, mode, links, size, fileid, mtime })
     }
 
@@ -450,7 +466,7 @@ impl Reply {
     /// `wcc_data`: the attributes before, cut down to three, and after.
     fn wcc_data(&mut self) -> Result<(), Failure> {
         if self.u32()? != 0 {
-            self.take(8 + 8 + 8)?;
+            self.bytes(8 + 8 + 8)?;
         }
         self.post_op_attributes().map(drop)
     }

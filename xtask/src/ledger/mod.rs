@@ -4,6 +4,7 @@
 pub(crate) mod client;
 mod model;
 mod smb;
+pub(crate) mod v4;
 mod verify;
 mod worker;
 

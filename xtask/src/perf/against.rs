@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use anyhow::{Context, bail};
 
 use crate::dist;
-use crate::process::{self, text};
+use crate::process;
 
 /// Older builds of commits are deleted.
 const BUILDS_MAX: usize = 10;
@@ -51,25 +51,14 @@ fn built(builds: &Path, commit: &str) -> anyhow::Result<PathBuf> {
     }
     eprintln!("perf: building {commit} with the profile dist");
     let checkout = builds.join("source");
-    remove_worktree(&checkout)?;
     fs::create_dir_all(builds)?;
-    let git = |arguments: &[&str]| process::output(&process::workspace(), "git", arguments);
-    git(&["worktree", "add", "--detach", text(&checkout)?, commit])?;
     // Commits share the compiled dependencies.
-    let made = dist::program_of(&checkout, &builds.join("target"), &directory);
-    remove_worktree(&checkout)?;
+    let made = dist::with_checkout(&checkout, commit, || {
+        dist::program_of(&checkout, &builds.join("target"), &directory)
+    });
     let made = made.with_context(|| format!("--against: cannot build {commit}"))?;
     remove_oldest(builds, BUILDS_MAX)?;
     Ok(made)
-}
-
-/// Works on the checkout of an interrupted run too.
-fn remove_worktree(checkout: &Path) -> anyhow::Result<()> {
-    if checkout.exists() {
-        fs::remove_dir_all(checkout).with_context(|| format!("cannot remove {}", checkout.display()))?;
-    }
-    process::output(&process::workspace(), "git", &["worktree", "prune"])?;
-    Ok(())
 }
 
 fn remove_oldest(builds: &Path, count: usize) -> anyhow::Result<()> {

@@ -137,6 +137,10 @@ impl Cluster {
         self.watch.get().into_iter().for_each(Watch::note);
     }
 
+    pub(crate) fn stop_watch(&self) {
+        self.watch.get().into_iter().for_each(Watch::stop);
+    }
+
     /// Connects anew after the end of a session. Unstable data of the old one is lost. Returns whether it did.
     pub(crate) fn reconnect(&self) -> bool {
         match Connection::open(&self.options, self.generation() + 1, &self.snapshot_dir) {

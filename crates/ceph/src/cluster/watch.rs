@@ -28,7 +28,7 @@ const PROBE_PERIOD_MAX: Duration = Duration::from_secs(8);
 
 pub(crate) struct Watch {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 #[derive(Default)]
@@ -45,7 +45,7 @@ impl Watch {
         let worker = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("ceph-watch".into());
         let thread = thread.spawn(move || worker.run(&cluster))?;
-        Ok(Self { shared, thread: Some(thread) })
+        Ok(Self { shared, thread: Mutex::new(Some(thread)) })
     }
 
     /// Notes that the server was asked for a change.
@@ -54,15 +54,21 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
-    fn drop(&mut self) {
+impl Watch {
+    pub(crate) fn stop(&self) {
         *self.shared.is_stopping.lock() = true;
         self.shared.stopped.notify_all();
-        let thread = self.thread.take();
+        let thread = self.thread.lock().take();
         // The thread itself may drop the last reference to the cluster.
         if let Some(thread) = thread.filter(|thread| thread.thread().id() != std::thread::current().id()) {
             let _ended = thread.join();
         }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.stop();
     }
 }
 

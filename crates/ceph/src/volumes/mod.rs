@@ -149,6 +149,13 @@ impl Volumes {
         }
     }
 
+    /// Stops the thread that watches the connection. For tests of a crash: a service that they forget must not use the
+    /// library while the program ends.
+    #[doc(hidden)]
+    pub fn stop_watch(&self) {
+        self.cluster.stop_watch();
+    }
+
     /// Waits up to `patience` for the files of removed volumes to be deleted. Returns whether they are.
     pub fn wait_for_trash(&self, patience: Duration) -> bool {
         self.trash.wait_until_done(patience)

@@ -60,6 +60,9 @@ pub(crate) const MIGRATIONS: &[&str] = &[
     include_str!("0015_backup_changes.sql"),
 ];
 
+/// The version of the tables. An earlier program cannot open a store with a later one.
+pub const STORE_VERSION: usize = MIGRATIONS.len();
+
 /// Called just before and after each commit: tests end the process there.
 #[cfg(test)]
 pub(crate) type Hook = Box<dyn Fn() + Send>;

@@ -14,6 +14,7 @@ use clap::{Args, Subcommand};
 use cluster::{Cluster, EndpointRecord, GatewayState, Invitation, Name, View};
 use serde_json::{Value, json};
 use std::io::Read;
+use std::net::{IpAddr, UdpSocket};
 use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
@@ -143,6 +144,7 @@ fn run_as_member(command: Command, config: &Config, member: &Member) -> anyhow::
         }
         Command::Endpoint(EndpointCommand::Create { name, address, gateway }) => {
             let EndpointAddress { ip: address, prefix } = address;
+            check_unused(config, member, address)?;
             cluster.create_endpoint(
                 &name,
                 &EndpointRecord { address, prefix, gateway, created_ms: since_1970_ms() },
@@ -163,6 +165,17 @@ fn run_as_member(command: Command, config: &Config, member: &Member) -> anyhow::
             println!("{name} starts: plimsoll cluster status");
         }
         Command::Endpoint(EndpointCommand::Delete { name }) => delete(config, member, &name)?,
+    }
+    Ok(())
+}
+
+/// Refuses an address of this machine: it would stay here when the endpoint moves.
+fn check_unused(config: &Config, member: &Member, address: IpAddr) -> anyhow::Result<()> {
+    // Another program may put an address on every gateway.
+    let moves = config.cluster.interface.is_some();
+    let is_new = member.cluster.view()?.endpoints.values().all(|endpoint| endpoint.record.address != address);
+    if moves && is_new && UdpSocket::bind((address, 0)).is_ok() {
+        bail!("{address} is an address of this machine: an endpoint needs an address that no machine has");
     }
     Ok(())
 }
@@ -206,6 +219,9 @@ fn join(config: &Config) -> anyhow::Result<()> {
     let (own, store) = membership::connect_new(config)?;
     let mut text = String::new();
     std::io::stdin().take(4096).read_to_string(&mut text).context("cannot read the invitation")?;
+    if text.trim().is_empty() {
+        bail!("no invitation on the standard input: echo plimsoll-join-… | plimsoll cluster join");
+    }
     let cluster = Cluster::join(store, &Invitation::parse(&text)?, &own, since_1970_ms())?;
     membership::keep_key(&config.data, cluster.key())?;
     println!("This machine is the gateway {own}. Next: systemctl start plimsoll");
@@ -261,6 +277,7 @@ fn as_value(before: &View, view: &View) -> Value {
             "state": gateway_state(before, name, gateway),
             "endpoints": served_by(view, name),
             "version": gateway.record.version,
+            "state_format": gateway.record.state_format,
             "host": gateway.record.host,
         })
     });
@@ -271,11 +288,13 @@ fn as_value(before: &View, view: &View) -> Value {
             "prefix": endpoint.record.prefix,
             "state": endpoint_state(before, view, name),
             "gateway": holder(view, name),
+            "state_format": endpoint.state_format,
             "preferred_gateway": endpoint.record.gateway.as_ref().map(Name::as_str),
         })
     });
     json!({
         "cluster": view.id,
+        "format": view.format,
         "lease_seconds": view.times.lease.as_secs(),
         "gateways": gateways.collect::<Vec<_>>(),
         "endpoints": endpoints.collect::<Vec<_>>(),
@@ -299,10 +318,19 @@ fn endpoint_state(before: &View, view: &View, name: &Name) -> &'static str {
     match (lease(view), lease(before)) {
         (None, _) => "incomplete",
         (Some(lease), _) if lease.holder.is_none() && is_stopped => "stopped",
+        (Some(lease), _) if lease.holder.is_none() && needs_upgrade(before, view, name) => "needs upgrade",
         (Some(lease), _) if lease.holder.is_none() => "not served",
         (now, earlier) if now == earlier => "silent",
         _ => "served",
     }
+}
+
+/// Whether gateways are ready, but the program of each is too old for the state of the endpoint.
+fn needs_upgrade(before: &View, view: &View, endpoint: &Name) -> bool {
+    let state_format = view.endpoints.get(endpoint).map_or(0, |endpoint| endpoint.state_format);
+    let ready = |(name, gateway): &(&Name, &GatewayState)| gateway_state(before, name, gateway) == "ready";
+    let mut ready = view.gateways.iter().filter(ready).peekable();
+    ready.peek().is_some() && ready.all(|(_, gateway)| gateway.record.state_format < state_format)
 }
 
 fn holder<'v>(view: &'v View, name: &Name) -> Option<&'v str> {

@@ -22,6 +22,10 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+/// The format of the state of an endpoint that this program writes: the tables of the store, and all files beside it
+/// that move. It rises when a program of the version before could not serve the state.
+pub(super) const STATE_FORMAT: u32 = 1;
+
 /// The identity of the process, which its gateway gives it.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct EndpointArgs {
@@ -43,6 +47,8 @@ pub(crate) fn run(config: &Config, endpoint: &Name, run: u64) -> anyhow::Result<
     let (store, key) = (member.cluster.store().clone(), member.cluster.key());
     let holding = Holding::resume(store, key, endpoint, &holder, view.times)?;
     let holding = holding.context("another gateway has the endpoint")?;
+    // Before the state changes: from then on, gateways with an earlier program leave the endpoint to others.
+    member.cluster.require_state_format(endpoint, STATE_FORMAT)?;
     let state = Arc::new(EndpointState::new(holding.state()));
     let address = EndpointAddress { ip: found.record.address, prefix: found.record.prefix };
     let interface = config.cluster.interface.clone();
@@ -100,5 +106,20 @@ fn make_empty(dir: &Path) -> anyhow::Result<()> {
             Err(error).with_context(|| format!("cannot remove {}", dir.display()))
         }
         _ => state::make_dir(dir),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::STATE_FORMAT;
+
+    /// A gateway with the version before cannot serve an endpoint whose store has later tables.
+    #[test]
+    fn state_format_rises_with_the_tables_of_the_store() {
+        assert_eq!(
+            (STATE_FORMAT, control::STORE_VERSION),
+            (1, 15),
+            "raise both formats, and the numbers here"
+        );
     }
 }

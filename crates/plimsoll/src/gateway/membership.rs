@@ -3,12 +3,11 @@
 use super::settings;
 use super::store::RadosStore;
 use crate::config::Config;
+use crate::gateway_dir::KEY_FILE;
 use anyhow::{Context, bail};
 use cluster::{Cluster, ClusterKey, KEY_BYTES, Name};
 use control::KeyFile;
 use std::path::Path;
-
-const KEY_FILE: &str = "cluster.key";
 
 /// A gateway's view of its own configuration and cluster.
 pub(crate) struct Member {

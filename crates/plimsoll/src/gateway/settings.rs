@@ -1,6 +1,7 @@
 //! The configuration of a gateway, and the parts of it that an endpoint changes.
 
 use crate::config::{Config, StorageKind};
+use crate::gateway_dir::endpoints_dir;
 use anyhow::{Context, bail};
 use cluster::Name;
 use std::net::{IpAddr, SocketAddr};
@@ -19,7 +20,7 @@ pub(crate) fn pool(config: &Config) -> anyhow::Result<&str> {
 
 /// The local copy of the state of an endpoint.
 pub(crate) fn data_dir(data: &Path, endpoint: &Name) -> PathBuf {
-    data.join("endpoints").join(endpoint.as_str())
+    endpoints_dir(data).join(endpoint.as_str())
 }
 
 /// The configuration of an endpoint: that of its gateway, at the address and with the directories of the endpoint.

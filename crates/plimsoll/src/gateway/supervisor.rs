@@ -1,6 +1,7 @@
 //! The main process of a gateway: it watches the cluster, and starts and ends the processes of endpoints.
 
 use super::clock::since_boot;
+use super::endpoint::STATE_FORMAT;
 use super::membership::{self, Member};
 use super::store::RadosStore;
 use crate::config::Config;
@@ -10,7 +11,7 @@ use crate::signals::Requests;
 use crate::state;
 use anyhow::{Context, bail};
 use cluster::{
-    GatewayRecord, GatewayState, Holding, LeaseHolder, Name, Observer, Placement, Step, Times, View,
+    Formats, GatewayRecord, GatewayState, Holding, LeaseHolder, Name, Observer, Placement, Step, Times, View,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,6 +60,8 @@ struct Gateway {
     /// Endpoints whose process here has ended; their leases need not run out.
     ended: BTreeSet<Name>,
     failed: BTreeMap<Name, Failure>,
+    /// Endpoints whose state this program cannot read.
+    too_new: BTreeSet<Name>,
     last_beat: Option<Instant>,
 }
 
@@ -107,6 +110,7 @@ impl Gateway {
             processes: BTreeMap::new(),
             ended: BTreeSet::new(),
             failed: BTreeMap::new(),
+            too_new: BTreeSet::new(),
             last_beat: None,
             member,
         })
@@ -138,6 +142,10 @@ impl Gateway {
     fn tick(&mut self) -> cluster::Result<Duration> {
         let view = self.member.cluster.view()?;
         self.reap(view.times);
+        if self.member.cluster.raise_format(&view)? {
+            tracing::info!("all gateways are upgraded: the cluster has a new format");
+        }
+        self.note_too_new(&view);
         if self.last_beat.is_none_or(|at| at.elapsed() >= view.times.renewal) {
             self.beat(false)?;
             self.last_beat = Some(Instant::now());
@@ -159,6 +167,19 @@ impl Gateway {
         Ok(view.times.renewal / VIEWS_PER_RENEWAL)
     }
 
+    /// Logs once which endpoints this gateway leaves to others because its program is too old.
+    fn note_too_new(&mut self, view: &View) {
+        let found = view.endpoints.iter().filter(|(_, endpoint)| endpoint.state_format > STATE_FORMAT);
+        let found: BTreeSet<Name> = found.map(|(name, _)| name.clone()).collect();
+        for endpoint in found.difference(&self.too_new) {
+            tracing::warn!(
+                %endpoint,
+                "a newer plimsoll has changed the state of the endpoint, so this gateway cannot serve it: upgrade plimsoll"
+            );
+        }
+        self.too_new = found;
+    }
+
     fn holder(&self) -> LeaseHolder {
         LeaseHolder { gateway: self.member.own.to_string(), instance: self.instance }
     }
@@ -176,6 +197,8 @@ impl Gateway {
                 .map(|(name, _)| name.clone())
                 .collect(),
             has_stopped,
+            format: Formats::OWN.newest,
+            state_format: STATE_FORMAT,
         };
         self.own = self.member.cluster.beat(&self.member.own, &self.own, record)?;
         Ok(())

@@ -4,6 +4,7 @@ use crate::announcement::Announcement;
 use crate::config::Config;
 use crate::exit::{Refused, usage};
 use crate::form::Form;
+use crate::gateway_dir;
 use crate::local_socket::SocketPath;
 use crate::mounting;
 use crate::shell::quoted;
@@ -188,15 +189,7 @@ impl ServiceArgs {
         let url = match (&self.url, &announced) {
             (Some(url), _) => checked_url(url)?,
             (None, Some(announced)) => announced.api.clone(),
-            (None, None) if state::is_beside_system_dir(&data) => bail!(
-                "no service of this user runs: for the service of root, use sudo, or give --url URL and a token of your own \
-                 (\"plimsoll token create\")"
-            ),
-            (None, None) => bail!(
-                "no service runs in the data directory {}: start one with \"plimsoll serve\", or name the service with \
-                 --data DIR (PLIMSOLL_DATA) or --url URL (PLIMSOLL_URL)",
-                data.display()
-            ),
+            (None, None) => return Err(nothing_runs(&data)),
         };
         // The token in a data directory belongs to the service there: never send it to another URL.
         let is_own = announced.as_ref().is_some_and(|announced| announced.api == url);
@@ -251,6 +244,31 @@ pub(crate) fn is_url(text: &str) -> bool {
     let place = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     let host = place.map(|place| place.trim_end_matches('/'));
     host.is_some_and(|host| !host.is_empty() && !host.contains(['/', ' ']))
+}
+
+/// The error if no service runs in this directory.
+fn nothing_runs(data: &Path) -> anyhow::Error {
+    if state::is_beside_system_dir(data) {
+        return anyhow!(
+            "no service of this user runs: for the service of root, use sudo, or give --url URL and a token of your own \
+             (\"plimsoll token create\")"
+        );
+    }
+    let shown = data.display();
+    let Some(endpoints) = gateway_dir::endpoint_dirs(data) else {
+        return anyhow!(
+            "no service runs in the data directory {shown}: start one with \"plimsoll serve\", or name the service with \
+             --data DIR (PLIMSOLL_DATA) or --url URL (PLIMSOLL_URL)"
+        );
+    };
+    let runs = |dir: &PathBuf| Announcement::read(dir).is_ok_and(|found| found.is_some());
+    let served: Vec<_> =
+        endpoints.iter().filter(|dir| runs(dir)).map(|dir| format!("--data {}", dir.display())).collect();
+    let choice = match served.is_empty() {
+        true => "none is served here: see \"plimsoll cluster status\"".to_owned(),
+        false => format!("name one: {}", served.join(", ")),
+    };
+    anyhow!("{shown} belongs to a gateway, whose endpoints are services of their own; {choice}")
 }
 
 /// A URL without a slash at its end.

@@ -191,6 +191,22 @@ fn fault_of_a_configuration_has_its_line_its_key_and_the_allowed_values() {
 }
 
 #[test]
+fn command_for_a_gateway_names_the_endpoints() {
+    let dir = tempfile::tempdir().unwrap();
+    let said = |wanted: &str| {
+        let (status, said) = refused(dir.path(), &["pool", "list", "--data", "gateway"]);
+        assert!(status == 1 && said.contains(wanted), "{wanted}: {said}");
+    };
+    fs::create_dir_all(dir.path().join("gateway/endpoints/home")).unwrap();
+    said("no service runs in the data directory gateway: start one");
+    write(dir.path(), "gateway/cluster.key", "");
+    said("gateway belongs to a gateway, whose endpoints are services of their own; none is served here");
+    let announced = r#"{"api":"http://127.0.0.1:1","nfs":"127.0.0.1:2","has_socket":false}"#;
+    write(dir.path(), "gateway/endpoints/home/service.json", announced);
+    said("services of their own; name one: --data gateway/endpoints/home");
+}
+
+#[test]
 fn fault_of_a_file_of_users_does_not_repeat_the_password() {
     let dir = tempfile::tempdir().unwrap();
     let user = "[[user]]\nname = \"a\"\nuid = 5\n";

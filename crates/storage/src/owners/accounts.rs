@@ -56,11 +56,18 @@ impl OwnerIds {
 pub type Tally = HashMap<QuotaOwner, Usage>;
 
 pub fn add_to_tally(tally: &mut Tally, ids: OwnerIds, more: Usage) {
-    for owner in ids.each() {
-        let used = tally.entry(owner).or_default();
-        used.bytes += more.bytes;
-        used.files += more.files;
-    }
+    ids.each().for_each(|owner| add(tally, owner, more));
+}
+
+/// Adds a tally of other files.
+pub fn merge_tally(tally: &mut Tally, others: &Tally) {
+    others.iter().for_each(|(&owner, &more)| add(tally, owner, more));
+}
+
+fn add(tally: &mut Tally, owner: QuotaOwner, more: Usage) {
+    let used = tally.entry(owner).or_default();
+    used.bytes += more.bytes;
+    used.files += more.files;
 }
 
 #[derive(Clone, Copy, Debug, Default)]

@@ -11,7 +11,7 @@ mod accounts;
 mod check;
 mod records;
 
-pub use accounts::{OwnerIds, Tally, add_to_tally};
+pub use accounts::{OwnerIds, Tally, add_to_tally, merge_tally};
 
 use accounts::Accounts;
 use records::{

@@ -154,6 +154,17 @@ mod tests {
     }
 
     #[test]
+    fn a_first_rate_comes_without_a_burst() {
+        // A process that takes over an endpoint starts like this: otherwise each move would bring another burst.
+        let start = Nanos(60_000_000_000);
+        let mut bucket = Bucket::default();
+        bucket.set_rate(NonZeroU64::new(1_000_000), start);
+        assert_eq!(bucket.due(), start);
+        bucket.take(1000, start);
+        assert_eq!(bucket.due(), Nanos(start.0 + 1_000_000));
+    }
+
+    #[test]
     fn a_new_rate_is_for_what_is_owed_as_well() {
         let mut bucket = bucket(1 << 20);
         bucket.take(1 << 20, Nanos(0));

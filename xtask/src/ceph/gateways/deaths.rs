@@ -6,7 +6,7 @@ use anyhow::ensure;
 
 use super::gateway::signal;
 use super::probe::Probe;
-use super::setup::{ENDPOINTS, GATEWAYS, RECOVERY_MAX, SMB_PORT, Setup};
+use super::setup::{ENDPOINTS, GATEWAYS, RECOVERY_MAX, SMB_PORT, Setup, UNDISTURBED_MAX};
 use crate::ledger::client::{Client, How};
 use crate::ledger::{Ledger, Report, Share};
 use crate::packages::LIBFAKETIME;
@@ -14,8 +14,6 @@ use crate::random::{Random, seed_from_clock};
 use crate::server::Endpoint;
 
 const WORKERS: u32 = 8;
-/// A fault elsewhere may delay the answers of an endpoint by this much.
-const UNDISTURBED_MAX: Duration = Duration::from_millis(1500);
 /// A process of an endpoint that dies earlier is taken for one that cannot start.
 const STARTED: Duration = Duration::from_secs(11);
 
@@ -94,7 +92,11 @@ pub(super) fn kill_beside_another(setup: &mut Setup<'_>, rounds: u32) -> anyhow:
             ENDPOINTS[1],
             stall.as_millis()
         );
-        ensure!(stall <= UNDISTURBED_MAX, "clients of another endpoint waited {} ms", stall.as_millis());
+        ensure!(
+            setup.is_in_time(stall, UNDISTURBED_MAX),
+            "clients of another endpoint waited {} ms",
+            stall.as_millis()
+        );
         let binary = setup.binary;
         setup.gateways[failed].start(binary)?;
     }
@@ -126,7 +128,10 @@ pub(super) fn kill_process(setup: &mut Setup<'_>) -> anyhow::Result<()> {
     );
     ensure!(setup.gateways[gateway].id()? == main, "the gateway was replaced");
     let is_undisturbed = setup.gateways[gateway].endpoint(ENDPOINTS[1])? == neighbor;
-    ensure!(is_undisturbed && others_stall <= UNDISTURBED_MAX, "the other endpoint was disturbed");
+    ensure!(
+        is_undisturbed && setup.is_in_time(others_stall, UNDISTURBED_MAX),
+        "the other endpoint was disturbed"
+    );
     Ok(())
 }
 

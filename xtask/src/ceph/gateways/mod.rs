@@ -5,11 +5,15 @@ mod capture;
 mod deaths;
 mod earlier_clients;
 mod gateway;
+mod limits;
 mod patient;
 mod probe;
+pub(super) mod scale;
 mod setup;
 mod silence;
 mod storage_faults;
+mod strangers;
+pub(super) mod upgrade;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -28,6 +32,10 @@ pub(super) enum Case {
     Drain,
     /// A gateway dies, the others take its endpoint, and clients of another endpoint go on.
     Takers,
+    /// An endpoint moves and its gateway dies while its clients use up a limit.
+    Limits,
+    /// A second process has the name of a gateway, and a client the handles of another endpoint.
+    Strangers,
     /// One process of an endpoint dies.
     Process,
     /// A gateway freezes and goes on.
@@ -52,7 +60,17 @@ pub(super) enum Case {
 
 impl Case {
     fn is_brief(self) -> bool {
-        matches!(self, Self::Kill | Self::Drain | Self::Takers | Self::Process | Self::Frozen | Self::Cut)
+        matches!(
+            self,
+            Self::Kill
+                | Self::Drain
+                | Self::Takers
+                | Self::Limits
+                | Self::Strangers
+                | Self::Process
+                | Self::Frozen
+                | Self::Cut
+        )
     }
 
     fn run(self, setup: &mut Setup<'_>, is_brief: bool) -> anyhow::Result<()> {
@@ -60,6 +78,8 @@ impl Case {
             Self::Kill => deaths::kill_under_load(setup, if is_brief { 2 } else { 50 }),
             Self::Drain => deaths::drain(setup),
             Self::Takers => deaths::kill_beside_another(setup, if is_brief { 2 } else { 10 }),
+            Self::Limits => limits::hold(setup),
+            Self::Strangers => strangers::refuse(setup),
             Self::Process => deaths::kill_process(setup),
             Self::Frozen => silence::freeze(setup),
             Self::Cut => silence::cut(setup, Duration::from_secs(8)),
@@ -83,6 +103,7 @@ pub(super) fn run(
     is_brief: bool,
 ) -> anyhow::Result<()> {
     let mut setup = Setup::start(binary, ceph, &work.join("gateways"), "")?;
+    setup.is_timed = !is_brief;
     for &case in Case::value_variants() {
         let is_chosen = if only.is_empty() { case.is_brief() || !is_brief } else { only.contains(&case) };
         if is_chosen {

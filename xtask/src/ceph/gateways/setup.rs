@@ -24,11 +24,16 @@ pub(super) const SMB_PORT: u16 = 445;
 /// Only a cluster that does not recover takes this long.
 pub(super) const RECOVERY_MAX: Duration = Duration::from_secs(120);
 
+/// A fault elsewhere may delay the answers of an endpoint by this much.
+pub(super) const UNDISTURBED_MAX: Duration = Duration::from_millis(1500);
+
 pub(in crate::ceph) struct Setup<'s> {
     pub(super) binary: &'s Path,
     pub(super) ceph: &'s mut Cluster,
     pub(super) work: PathBuf,
     pub(super) gateways: Vec<Gateway>,
+    /// Whether times count. They do not where other work runs beside.
+    pub(super) is_timed: bool,
 }
 
 impl<'s> Setup<'s> {
@@ -48,7 +53,7 @@ impl<'s> Setup<'s> {
         for (name, number) in GATEWAYS.into_iter().zip(11..) {
             gateways.push(Gateway::new(name, number, ceph, work, nfs)?);
         }
-        let mut setup = Self { binary, ceph, work: work.to_owned(), gateways };
+        let mut setup = Self { binary, ceph, work: work.to_owned(), gateways, is_timed: true };
         let first = &setup.gateways[0];
         first.cluster(binary, &["init"], "")?;
         for gateway in &setup.gateways[1..] {
@@ -67,6 +72,10 @@ impl<'s> Setup<'s> {
             setup.endpoint(number).wait_until_ready(RECOVERY_MAX)?;
         }
         Ok(setup)
+    }
+
+    pub(super) fn is_in_time(&self, time: Duration, max: Duration) -> bool {
+        !self.is_timed || time <= max
     }
 
     pub(super) fn endpoint(&self, number: usize) -> Endpoint {
@@ -132,6 +141,15 @@ impl<'s> Setup<'s> {
                 None => ensure!(Instant::now() < deadline, "nobody serves {endpoint}: {status}"),
             }
         }
+    }
+
+    /// Whether the program of a gateway reads the state of an endpoint.
+    pub(super) fn can_serve(&self, gateway: usize, endpoint: &str) -> anyhow::Result<bool> {
+        let status = self.status(None)?;
+        let format = |list: &str, name| {
+            named(&status[list], name)?["state_format"].as_u64().context("no format of the state")
+        };
+        Ok(format("endpoints", endpoint)? <= format("gateways", GATEWAYS[gateway])?)
     }
 
     /// Waits until `plimsoll cluster status` shows the gateway as ready. Returns how long after `since` that was; the

@@ -11,8 +11,8 @@ use super::setup::{ENDPOINTS, GATEWAYS, RECOVERY_MAX, Setup};
 
 const LOAD: Duration = Duration::from_millis(700);
 const FROZEN: Duration = Duration::from_secs(10);
-/// The time after which everything that a process sent before it froze has arrived.
-const DELIVERED: Duration = Duration::from_millis(300);
+/// The length of a lease. Until it ends, replies may arrive that a process sent before it froze.
+const LEASE: Duration = Duration::from_secs(3);
 /// The time after the failure in which a gateway that does not reach Ceph may answer.
 const SILENT_MAX: Duration = Duration::from_millis(3500);
 /// The time after the failure in which a gateway is ready again.
@@ -47,7 +47,7 @@ pub(super) fn freeze(setup: &mut Setup<'_>) -> anyhow::Result<()> {
     let ready = setup.wait_until_ready(from, woken)?;
     std::thread::sleep(WATCH.saturating_sub(woken.elapsed()));
     let stall = probe.finish()?;
-    remains.require_silence_after(at + DELIVERED, "the freeze")?;
+    remains.require_silence_after(at + LEASE, "the lease of the frozen gateway")?;
     remains.require_no_late_writes()?;
     eprintln!(
         "ceph: {} frozen, clients waited {} ms, {} serves; {} processes ended {} ms after they went on, ready after {} ms",
@@ -58,7 +58,8 @@ pub(super) fn freeze(setup: &mut Setup<'_>) -> anyhow::Result<()> {
         ended.as_millis(),
         ready.as_millis()
     );
-    ensure!(takeover <= TAKEOVER_MAX, "no other gateway took over before the frozen one went on");
+    let is_in_time = setup.is_in_time(takeover, TAKEOVER_MAX);
+    ensure!(is_in_time, "another gateway took over after {} ms only", takeover.as_millis());
     require_recovered(setup, from, main, ready)
 }
 
@@ -93,7 +94,8 @@ pub(super) fn cut(setup: &mut Setup<'_>, time: Duration) -> anyhow::Result<()> {
         GATEWAYS[taker],
         ready.as_millis()
     );
-    ensure!(takeover <= TAKEOVER_MAX, "another gateway took over after {} ms only", takeover.as_millis());
+    let is_in_time = setup.is_in_time(takeover, TAKEOVER_MAX);
+    ensure!(is_in_time, "another gateway took over after {} ms only", takeover.as_millis());
     require_recovered(setup, from, main, ready)
 }
 
@@ -104,6 +106,11 @@ fn require_recovered(setup: &Setup<'_>, gateway: usize, main: u32, ready: Durati
         "the main process of {} has ended",
         GATEWAYS[gateway]
     );
-    ensure!(ready <= READY_MAX, "{} was ready after {} ms only", GATEWAYS[gateway], ready.as_millis());
+    ensure!(
+        setup.is_in_time(ready, READY_MAX),
+        "{} was ready after {} ms only",
+        GATEWAYS[gateway],
+        ready.as_millis()
+    );
     setup.place(0, gateway)
 }
