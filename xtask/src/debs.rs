@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 
+use crate::debian::{self, Suite};
 use crate::process::{self, text};
 
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
@@ -45,7 +46,7 @@ impl Debs {
         for directory in ["lists/partial", "cache/archives/partial"] {
             fs::create_dir_all(home.join(directory))?;
         }
-        let (mirror, last) = (mirror()?, self.suites.last().context("no suite")?);
+        let (mirror, last) = (debian::mirror(Suite::Bookworm)?, self.suites.last().context("no suite")?);
         let sources = home.join("sources.list");
         let source = |suite| format!("deb [signed-by={KEYRING}] {mirror} {suite} main\n");
         fs::write(&sources, self.suites.iter().map(source).collect::<String>())?;
@@ -69,16 +70,4 @@ impl Debs {
         let install = ["-t", last, "--no-install-recommends", "--download-only", "install"];
         apt(&[install.as_slice(), self.packages].concat())
     }
-}
-
-/// The mirror that this machine's apt uses for Debian 12.
-fn mirror() -> anyhow::Result<String> {
-    let policy = process::output(
-        Path::new("/"),
-        "apt-get",
-        &["indextargets", "--format", "$(REPO_URI) $(CODENAME)", "Created-By: Packages"],
-    )?;
-    let policy = String::from_utf8_lossy(&policy).into_owned();
-    let candidate = policy.lines().find_map(|line| line.trim().strip_suffix(" bookworm").map(str::to_owned));
-    candidate.context("apt has no source of Debian 12 (bookworm)")
 }

@@ -10,6 +10,7 @@ mod ceph;
 mod checks;
 mod ci;
 mod crash;
+mod debian;
 mod debs;
 mod dist;
 mod docs;

@@ -63,6 +63,7 @@ pub(crate) const FOR_PACKAGE: &[Tool] = &[
     ("lintian", "lintian"),
     ("man", "man-db"),
 ];
+pub(crate) const FOR_BOOTSTRAP: &[Tool] = &[("mmdebstrap", "mmdebstrap")];
 pub(crate) const FOR_CEPH: &[Tool] = &[
     ("ceph", "ceph-common"),
     ("ceph-mon", "ceph-mon"),
@@ -76,6 +77,8 @@ pub(crate) const FOR_CEPH: &[Tool] = &[
     ("ip", "iproute2"),
     ("unshare", "util-linux"),
 ];
+/// With Ceph in a root directory of its own.
+pub(crate) const FOR_CEPH_IN_ROOT: &[Tool] = &[("ip", "iproute2"), ("unshare", "util-linux")];
 pub(crate) const FOR_DIST: &[Tool] = &[("objcopy", "binutils")];
 pub(crate) const FOR_INSTRUCTIONS: &[Tool] = &[("valgrind", "valgrind"), ("vgdb", "valgrind")];
 /// No program identifies the packages. Tests compare the declarations of the crate `ceph` with them.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Once, mpsc};
 use std::time::{Duration, Instant};
 use vfs::{Provisioner, VolumeId};
@@ -284,14 +284,42 @@ struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
     fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.0.store(true, Ordering::SeqCst);
     }
+}
+
+/// Changes an object, with all its values at once, but not so often while a load goes on that the load gives up.
+fn change_during_loads(object: &str, all: impl Fn(u32) -> ObjectChange, loads: &Loads) {
+    const CHANGES: u32 = 20;
+    let (rados, mut load, mut changes) = (connect(), 0, 0);
+    while !loads.are_over.load(Ordering::SeqCst) {
+        let current = loads.begun.load(Ordering::SeqCst);
+        if current != load {
+            (load, changes) = (current, 0);
+        }
+        if changes == CHANGES {
+            std::thread::yield_now();
+            continue;
+        }
+        changes += 1;
+        let value = loads.changed_to.load(Ordering::SeqCst) + 1;
+        assert!(rados.change(object, &all(value)).expect("a change"));
+        loads.changed_to.store(value, Ordering::SeqCst);
+    }
+}
+
+#[derive(Default)]
+struct Loads {
+    begun: AtomicU32,
+    /// The last acknowledged value.
+    changed_to: AtomicU32,
+    are_over: AtomicBool,
 }
 
 #[test]
 #[ignore = "needs a Ceph cluster: cargo xtask ceph"]
 fn load_of_several_pages_never_mixes_two_states() {
-    let (rados, object, is_done) = (connect(), object(), AtomicBool::new(false));
+    let (rados, object, loads) = (connect(), object(), Loads::default());
     let all = |value: u32| {
         let value = value.to_string().into_bytes();
         let sets = (0..5000).map(|number| (format!("key-{number:05}"), value.clone())).collect();
@@ -299,25 +327,16 @@ fn load_of_several_pages_never_mixes_two_states() {
     };
     assert!(rados.change(&object, &all(0)).expect("a change"));
     std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let other = connect();
-            for round in (1..).take_while(|_| !is_done.load(Ordering::Relaxed)) {
-                assert!(other.change(&object, &all(round)).expect("a change"));
-            }
-        });
-        let (mut states, begin, _stop) = (BTreeSet::new(), Instant::now(), Stop(&is_done));
-        while states.len() < 5 {
-            assert!(begin.elapsed() < Duration::from_secs(120), "only {} states", states.len());
-            match rados.load(&object) {
-                Ok(found) => {
-                    let found = found.expect("the object");
-                    assert_eq!(found.len(), 5000);
-                    let values: BTreeSet<_> = found.into_values().collect();
-                    assert_eq!(values.len(), 1, "{values:?}");
-                    states.extend(values);
-                }
-                Err(error) => assert_eq!(error.kind(), ErrorKind::ResourceBusy, "{error}"),
-            }
+        scope.spawn(|| change_during_loads(&object, all, &loads));
+        let (mut disturbed, _stop) = (0, Stop(&loads.are_over));
+        while disturbed < 20 {
+            let before = u64::from(loads.changed_to.load(Ordering::SeqCst));
+            assert!(loads.begun.fetch_add(1, Ordering::SeqCst) < 2000, "{disturbed} loads met a change");
+            let found = rados.load(&object).expect("fewer changes than attempts").expect("the object");
+            assert_eq!(found.len(), 5000);
+            let values: BTreeSet<_> = found.into_values().map(|value| number(&value)).collect();
+            assert_eq!(values.len(), 1, "{values:?}");
+            disturbed += u32::from(values.last() > Some(&before));
         }
     });
 }

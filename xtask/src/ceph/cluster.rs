@@ -9,16 +9,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 
+use super::root::Root;
 use crate::process::{self, Process};
 
 const START_MAX: Duration = Duration::from_secs(180);
 const COMMAND_MAX: Duration = Duration::from_secs(120);
 /// The size of the OSD's file, which is sparse.
-const OSD_BYTES: u64 = 4 << 30;
+const OSD_BYTES: u64 = 8 << 30;
 const MDS_CAPS: [&str; 8] = ["mon", "profile mds", "osd", "allow *", "mds", "allow *", "mgr", "profile mds"];
 
 /// A running cluster. Its daemons end when it is dropped.
 pub(super) struct Cluster {
+    root: Root,
     dir: PathBuf,
     address: Ipv4Addr,
     /// By name, such as `ceph-mds.a`.
@@ -26,13 +28,13 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    /// Starts a cluster with all its files in `dir`, at an address of this machine.
-    pub(super) fn start(dir: &Path, address: Ipv4Addr) -> anyhow::Result<Self> {
+    /// Starts a cluster with all its files in `dir`, which exists in its root too, at an address of this machine.
+    pub(super) fn start(root: Root, dir: &Path, address: Ipv4Addr) -> anyhow::Result<Self> {
         process::empty_dir(dir)?;
         for name in ["mon", "mgr", "mds", "mds-b", "osd0", "run", "log"] {
             fs::create_dir(dir.join(name))?;
         }
-        let mut cluster = Self { dir: dir.to_owned(), address, daemons: BTreeMap::new() };
+        let mut cluster = Self { root, dir: dir.to_owned(), address, daemons: BTreeMap::new() };
         let [fsid, osd] = [0, 1].map(|_| fs::read_to_string("/proc/sys/kernel/random/uuid"));
         let (fsid, osd) = (fsid?.trim().to_owned(), osd?.trim().to_owned());
         fs::write(cluster.conf(), configuration(dir, address, &fsid))?;
@@ -52,20 +54,32 @@ impl Cluster {
     }
 
     fn run(&self, line: &[&str]) -> anyhow::Result<()> {
-        process::run(line, &self.dir.join("log/setup.log"), COMMAND_MAX)
+        let argv = self.root.command(line);
+        let argv: Vec<&str> = argv.iter().map(String::as_str).collect();
+        process::run(&argv, &self.dir.join("log/setup.log"), COMMAND_MAX)
+    }
+
+    fn output(&self, line: &[&str]) -> anyhow::Result<String> {
+        let argv = self.root.command(line);
+        let words: Vec<&str> = argv[1..].iter().map(String::as_str).collect();
+        Ok(String::from_utf8(process::output(&self.dir, &argv[0], &words)?)?)
+    }
+
+    /// The root in which programs find the libraries of the cluster.
+    pub(super) fn root(&self) -> &Root {
+        &self.root
     }
 
     /// Runs a command of the cluster and returns its output.
     pub(super) fn ceph(&self, words: &[&str]) -> anyhow::Result<String> {
         let conf = self.path("ceph.conf");
-        let words = [&["-c", &conf, "--connect-timeout", "60"], words].concat();
-        Ok(String::from_utf8(process::output(&self.dir, "ceph", &words)?)?)
+        self.output(&[&["ceph", "-c", &conf, "--connect-timeout", "60"], words].concat())
     }
 
     fn start_daemon(&mut self, program: &str, id: &str) -> anyhow::Result<()> {
         let log = process::append_to(&self.dir.join(format!("log/{program}.out")))?;
         let conf = self.path("ceph.conf");
-        let argv = [program, "-f", "-c", &conf, "-i", id].map(String::from);
+        let argv = self.root.command(&[program, "-f", "-c", &conf, "-i", id]);
         let process = Process::start(&argv, log.try_clone()?.into(), log.into())?;
         self.daemons.insert(format!("{program}.{id}"), process);
         Ok(())
@@ -113,7 +127,7 @@ impl Cluster {
     }
 
     fn start_osd(&mut self, uuid: &str) -> anyhow::Result<()> {
-        let key = String::from_utf8(process::output(&self.dir, "ceph-authtool", &["--gen-print-key"])?)?;
+        let key = self.output(&["ceph-authtool", "--gen-print-key"])?;
         let key = key.trim();
         let secret = self.path("osd-secret.json");
         fs::write(&secret, format!("{{\"cephx_secret\": \"{key}\"}}"))?;

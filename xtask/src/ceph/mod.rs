@@ -7,21 +7,24 @@ mod kernel_client;
 mod kill;
 mod network;
 mod previous;
+mod root;
 mod service;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, ensure};
 
 use crate::cargo;
-use crate::guest::image::{Image, Suite};
+use crate::debian::Suite;
+use crate::guest::image::Image;
 use crate::ledger::Share;
 use crate::namespace;
 use crate::packages;
-use crate::process;
+use crate::process::{self, text};
 use crate::programs::LONG;
 use cluster::Cluster;
+use root::Root;
 
 /// Marks a process that is already in a namespace.
 const INSIDE: &str = "XTASK_CEPH_NETWORK";
@@ -31,6 +34,9 @@ pub(crate) struct Args {
     /// The program to test; by default the one that `cargo build --release` builds.
     #[arg(long)]
     binary: Option<PathBuf>,
+    /// The release of Debian whose Ceph is tested. `trixie` runs in a root directory that is made first.
+    #[arg(long, value_enum, default_value = "bookworm")]
+    suite: Suite,
     /// Only these parts.
     #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<Part>,
@@ -64,8 +70,9 @@ enum Part {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    packages::require(packages::FOR_CEPH)?;
-    let work = process::target_dir().join("ceph");
+    let is_own = args.suite == Suite::Bookworm;
+    packages::require(if is_own { packages::FOR_CEPH } else { packages::FOR_CEPH_IN_ROOT })?;
+    let work = process::target_dir().join("ceph").join(args.suite.name());
     let is_long = |part| matches!(part, Part::Upgrade | Part::Scale);
     let has = |part| match args.only.is_empty() {
         true => !args.brief || !is_long(part),
@@ -79,18 +86,24 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         if has(Part::Upgrade) {
             previous::program(args.previous.as_deref())?;
         }
+        if !is_own {
+            root::build(args.suite)?;
+        }
         std::fs::create_dir_all(&work)?;
         Share::new(0, work.join("smb-clients.log"))?;
         return namespace::run_inside(INSIDE);
     }
+    let binary = process::binary(args.binary.as_deref());
+    // The suites alone need no program.
+    let binary = binary.canonicalize().unwrap_or(binary);
+    let root = if is_own { Root::of_machine() } else { enter(args, &binary)? };
     network::make_bridge()?;
     let mut cluster =
-        Cluster::start(&work.join("cluster"), network::CEPH).context("cannot start a Ceph cluster")?;
+        Cluster::start(root, &work.join("cluster"), network::CEPH).context("cannot start a Ceph cluster")?;
     eprintln!("ceph: {}", cluster.ceph(&["version"])?.trim());
     if has(Part::Suites) {
         run_suites(&cluster, args.brief)?;
     }
-    let binary = process::binary(args.binary.as_deref());
     if has(Part::Kill) {
         kill::run(&binary, &cluster, &work, if args.brief { 2 } else { 50 })?;
     }
@@ -113,18 +126,30 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Enters the root directory with Ceph of this release.
+fn enter(args: &Args, binary: &Path) -> anyhow::Result<Root> {
+    let mut shared = vec![process::workspace(), process::target_dir()];
+    let programs = [Some(binary), args.previous.as_deref()].into_iter().flatten();
+    for program in programs.filter(|program| program.exists()) {
+        shared.push(program.canonicalize()?);
+    }
+    Root::enter(&root::build(args.suite)?, &shared)
+}
+
 /// Runs the tests of the crate `ceph` that need a cluster.
 fn run_suites(cluster: &Cluster, is_brief: bool) -> anyhow::Result<()> {
     let programs = cargo::test_programs()?;
     let own: Vec<_> = programs.iter().filter(|program| program.package == "ceph").collect();
     ensure!(own.len() > 1, "the crate ceph has no test programs");
     for program in own {
-        let mut command = Command::new(&program.executable);
-        command.args(["--ignored", "--test-threads=1"]).env("CEPH_CONF", cluster.conf());
+        let directory = format!("--chdir={}", program.directory.display());
+        let argv = cluster.root().command(&["env", &directory, text(&program.executable)?]);
+        let mut command = Command::new(&argv[0]);
+        command.args(&argv[1..]).args(["--ignored", "--test-threads=1"]).env("CEPH_CONF", cluster.conf());
         if !is_brief {
             command.env(LONG, "1");
         }
-        let status = command.current_dir(&program.directory).status()?;
+        let status = command.status()?;
         ensure!(status.success(), "{} failed on CephFS", program.name());
     }
     Ok(())

@@ -22,7 +22,9 @@ pub(super) fn start(binary: &Path, cluster: &Cluster, work: &Path) -> anyhow::Re
     fs::write(&config, text)?;
     fs::set_permissions(&config, fs::Permissions::from_mode(0o600))?;
     let options = ["--config", process::text(&config)?];
-    let service = Managed::start_with_smb_and(binary, work, &[], &options)?;
+    let prefix = cluster.root().prefix();
+    let prefix: Vec<&str> = prefix.iter().map(String::as_str).collect();
+    let service = Managed::start_with_smb_and(binary, work, &prefix, &options)?;
     service.manage("pool create p1 --level plimsoll/unlimited --size 100GiB")?;
     let (password, id) = (managed::smb_password(work)?, USER.id.to_string());
     let name = PLIMSOLL_EXPORT.trim_start_matches('/');

@@ -18,6 +18,8 @@ const LONG: &str = "long tests";
 const PJDFSTEST: &str = "pjdfstest";
 /// Volumes on a CephFS and gateways in front of it, in a network namespace.
 const CEPH: &str = "volumes on CephFS";
+/// The same with Ceph 18.2 of Debian 13, in a root directory.
+const CEPH_18: &str = "volumes on CephFS 18";
 const IMAGE: &str = "guest image";
 const IMAGE_13: &str = "guest image 13";
 
@@ -84,6 +86,7 @@ pub(super) fn full() -> anyhow::Result<Vec<Step>> {
             .never_again(),
         with_binary("crash", "crash --smb --rounds 20", 20)?.never_again(),
         with_binary(CEPH, "ceph", 60)?.after(&[IMAGE]).never_again(),
+        with_binary(CEPH_18, "ceph --suite trixie --only suites,kill,evict,gateways --brief", 40)?.never_again(),
         with_binary(PJDFSTEST, "guest pjdfstest", 30)?.after(&[IMAGE]).never_again(),
         with_binary("tune in a guest", "guest suite --only tune", 20)?.after(&[IMAGE]),
         command("schemathesis", "conformance/schemathesis/run 60", 20).after(&[PROGRAMS]).never_again(),
@@ -152,7 +155,7 @@ mod tests {
     #[test]
     fn every_long_suite_has_a_short_form() {
         let [_, ci, full] = tiers();
-        let elsewhere = ["tune in a guest", "prove in a guest", LONG, LONG_UNDO, PJDFSTEST];
+        let elsewhere = ["tune in a guest", "prove in a guest", CEPH_18, LONG, LONG_UNDO, PJDFSTEST];
         for lane in full.iter().filter(|lane| !elsewhere.contains(&lane.name)) {
             assert!(ci.iter().any(|step| step.name == lane.name), "{}", lane.name);
         }

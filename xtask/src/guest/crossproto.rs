@@ -10,10 +10,11 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 
 use super::form::Form;
-use super::image::{Image, Suite};
+use super::image::Image;
 use super::machine::{Guest, HOST_ADDRESS};
 use super::namespace;
 use super::shared::Machine;
+use crate::debian::Suite;
 use crate::interop::smb::{environment, programs};
 use crate::plimsoll;
 use crate::process::{self, Process};

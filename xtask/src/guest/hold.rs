@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use anyhow::ensure;
 
-use super::image::{Image, Suite};
+use super::image::Image;
 use super::machine::{Guest, HOST_ADDRESS};
 use super::shared::Machine;
+use crate::debian::Suite;
 use crate::managed::{Managed, smb_password};
 use crate::process::{self, Process};
 use crate::samba::USER;

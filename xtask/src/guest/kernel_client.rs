@@ -8,9 +8,10 @@ use std::time::Duration;
 use anyhow::Context;
 
 use super::form::Form;
-use super::image::{Image, Suite};
+use super::image::Image;
 use super::machine::{Guest, HOST_ADDRESS, Running};
 use super::shared::Machine;
+use crate::debian::Suite;
 use crate::process;
 use crate::server::{Choice, Server};
 

@@ -31,8 +31,9 @@ use std::time::Duration;
 
 use anyhow::bail;
 
+use crate::debian::Suite;
 use form::Form;
-use image::{Image, Suite};
+use image::Image;
 use machine::{Guest, HOST_ADDRESS};
 use shared::Machine;
 

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::image::{Image, Suite};
+use super::image::Image;
 use super::machine::Guest;
+use crate::debian::Suite;
 use crate::package;
 
 const SCRIPT: &str = include_str!("../../guest/package.sh");

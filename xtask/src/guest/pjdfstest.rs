@@ -4,9 +4,10 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::image::{Image, Suite};
+use super::image::Image;
 use super::machine::{Guest, HOST_ADDRESS};
 use super::shared::Machine;
+use crate::debian::Suite;
 use crate::managed::Managed;
 use crate::process::{self, text};
 

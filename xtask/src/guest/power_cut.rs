@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 
 use super::disk::{Disk, Flush};
-use super::image::{Image, Suite};
+use super::image::Image;
 use super::machine::{Guest, Running};
+use crate::debian::Suite;
 use crate::ledger::{Ledger, LostOperation, Report, Share};
 use crate::plimsoll;
 use crate::process;

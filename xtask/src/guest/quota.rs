@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::image::{Image, Suite};
+use super::image::Image;
 use super::machine::Guest;
 use super::shared::Machine;
 use crate::cargo;
+use crate::debian::Suite;
 use crate::process;
 
 const SCRIPT: &str = include_str!("../../guest/quota.sh");

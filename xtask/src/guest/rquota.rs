@@ -11,10 +11,11 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 
-use super::image::{Image, Suite};
+use super::image::Image;
 use super::machine::Guest;
 use super::namespace;
 use super::shared::Machine;
+use crate::debian::Suite;
 use crate::managed::{Managed, smb_password};
 use crate::process;
 use crate::samba::USER;

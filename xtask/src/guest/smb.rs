@@ -7,9 +7,10 @@ use std::time::Duration;
 use anyhow::ensure;
 
 use super::form::Form;
-use super::image::{Image, Suite};
+use super::image::Image;
 use super::machine::{Guest, HOST_ADDRESS};
 use super::shared::Machine;
+use crate::debian::Suite;
 use crate::plimsoll;
 use crate::process;
 use crate::samba::USER;

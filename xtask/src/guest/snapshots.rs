@@ -5,9 +5,10 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::image::{Image, Suite};
+use super::image::Image;
 use super::machine::{Guest, HOST_ADDRESS, Running};
 use super::shared::Machine;
+use crate::debian::Suite;
 use crate::loop_fs::{FsKind, LoopFs};
 use crate::managed::{Managed, smb_password};
 use crate::process;

@@ -9,9 +9,10 @@ use anyhow::{Context, bail, ensure};
 use clap::Parser;
 
 use super::form::Form;
-use super::image::{Image, Suite};
+use super::image::Image;
 use super::shared::Machine;
 use super::{Task, crossproto, namespace, quota, run_part};
+use crate::debian::Suite;
 use crate::part::{self, Verdict};
 use crate::process;
 

@@ -9,10 +9,11 @@ use serde_json::Value;
 
 use super::disagreement::{Disagreement, repeat_until_agreement};
 use super::form::Form;
-use super::image::{Image, Suite};
+use super::image::Image;
 use super::json::{list, number, read};
 use super::machine::{Guest, HOST_ADDRESS, OTHER_ADDRESS};
 use super::shared::Machine;
+use crate::debian::Suite;
 use crate::managed::Managed;
 use crate::process;
 

@@ -28,7 +28,7 @@ macro_rules! functions {
         /// The functions of the installed library, loaded once; the message of the loader if it is missing or too old.
         pub(super) fn functions() -> Result<&'static Functions, &'static str> {
             static FUNCTIONS: std::sync::OnceLock<Result<Functions, String>> = std::sync::OnceLock::new();
-            let loaded = FUNCTIONS.get_or_init(|| Functions::load().map_err($crate::ffi::table::message));
+            let loaded = FUNCTIONS.get_or_init(|| Functions::load().map_err(|error| $crate::ffi::table::message($library, &error)));
             loaded.as_ref().map_err(String::as_str)
         }
 
@@ -43,10 +43,11 @@ macro_rules! functions {
 }
 pub(super) use functions;
 
-/// The message of the loader, which names the library or the function.
-pub(super) fn message(error: libloading::Error) -> String {
+/// The message of the loader, which names the library or the function, and the remedy.
+pub(super) fn message(library: &str, error: &libloading::Error) -> String {
     use std::error::Error as _;
-    error.source().map_or_else(|| error.to_string(), ToString::to_string)
+    let loader = error.source().map_or_else(|| error.to_string(), ToString::to_string);
+    format!("{loader}; install the package {} of Ceph 16.2 or later", library.replace(".so.", ""))
 }
 
 /// The name of a result type.
@@ -72,3 +73,34 @@ macro_rules! opaque {
     };
 }
 pub(super) use opaque;
+
+#[cfg(test)]
+mod tests {
+    /// A library that this machine does not have.
+    #[allow(dead_code, reason = "its table is compared with no header")]
+    mod missing {
+        functions! { "libplimsoll-none.so.2", "none_"; call(); }
+    }
+
+    /// A library without the function.
+    #[allow(dead_code, reason = "its table is compared with no header")]
+    mod old {
+        functions! { "libc.so.6", "plimsoll_"; none(); }
+    }
+
+    #[test]
+    fn missing_library_is_named_with_its_package() {
+        let message = missing::functions().err().expect("no library");
+        assert!(message.starts_with("libplimsoll-none.so.2: cannot open shared object file"), "{message}");
+        let remedy = "; install the package libplimsoll-none2 of Ceph 16.2 or later";
+        assert!(message.ends_with(remedy), "{message}");
+    }
+
+    #[test]
+    fn library_without_a_function_is_named_with_the_function() {
+        let message = old::functions().err().expect("no function");
+        let loader =
+            "libc.so.6: undefined symbol: plimsoll_none; install the package libc6 of Ceph 16.2 or later";
+        assert!(message.ends_with(loader), "{message}");
+    }
+}

@@ -21,6 +21,8 @@ const SIGNAL_MAX: Duration = Duration::from_secs(10);
 pub(super) struct Gateway {
     pub(super) name: &'static str,
     pub(super) machine: Machine,
+    /// The words before commands that use the libraries of Ceph.
+    in_root: Vec<String>,
     pub(super) dir: PathBuf,
     pub(super) process: Option<Process>,
     /// Variables of the environment of its processes.
@@ -50,7 +52,8 @@ impl Gateway {
         let config = dir.join("plimsoll.toml");
         fs::write(&config, text)?;
         fs::set_permissions(&config, fs::Permissions::from_mode(0o600))?;
-        Ok(Self { name, machine: Machine::new(number)?, dir, process: None, environment: Vec::new() })
+        let (machine, in_root) = (Machine::new(number)?, ceph.root().prefix());
+        Ok(Self { name, machine, in_root, dir, process: None, environment: Vec::new() })
     }
 
     /// A copy of this gateway, with its name and key, on another machine.
@@ -60,14 +63,15 @@ impl Gateway {
         for file in ["plimsoll.toml", "data/cluster.key"] {
             fs::copy(self.dir.join(file), dir.join(file))?;
         }
-        let environment = self.environment.clone();
-        Ok(Self { name: self.name, machine: Machine::new(number)?, dir, process: None, environment })
+        let (in_root, environment) = (self.in_root.clone(), self.environment.clone());
+        Ok(Self { name: self.name, machine: Machine::new(number)?, in_root, dir, process: None, environment })
     }
 
     fn argv(&self, binary: &Path, words: &[&str]) -> anyhow::Result<Vec<String>> {
         let (config, data) = (self.dir.join("plimsoll.toml"), self.dir.join("data"));
         let files = ["--config", process::text(&config)?, "--data", process::text(&data)?].map(String::from);
         let mut argv = self.machine.prefix().to_vec();
+        argv.extend(self.in_root.iter().cloned());
         argv.push("env".to_owned());
         argv.extend(self.environment.iter().cloned());
         argv.push(process::text(binary)?.to_owned());

@@ -14,9 +14,10 @@ use std::time::Duration;
 use anyhow::Context;
 
 use super::client;
-use super::image::{Image, Suite};
+use super::image::Image;
 use super::machine::{Guest, HOST_ADDRESS, OTHER_ADDRESS, Running};
 use super::namespace;
+use crate::debian::Suite;
 use crate::process;
 use crate::server::{Endpoint, PLIMSOLL_EXPORT, Server, plimsoll_command};
 use scenes::Clients;
