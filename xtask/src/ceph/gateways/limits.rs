@@ -86,7 +86,7 @@ pub(super) fn hold(setup: &mut Setup<'_>) -> anyhow::Result<()> {
         let count = reads.iter().filter(|read| read.version == version).count();
         ensure!(count > 100, "only {count} reads over {version:?}");
     }
-    Ok(())
+    setup.wait_until_ready(from, Instant::now()).map(drop)
 }
 
 /// Makes a volume with a file, in a pool with the limit.
