@@ -55,7 +55,6 @@ enum Reader {
 
 /// Moves an endpoint with a saturated pool again and again, and kills its gateway.
 pub(super) fn hold(setup: &mut Setup<'_>) -> anyhow::Result<()> {
-    setup.settle()?;
     let endpoint = make_volume(setup)?;
     let mut from = setup.serving(ENDPOINTS[0])?;
     let load = Load::start(&endpoint);
