@@ -18,7 +18,7 @@ const LONG: &str = "long tests";
 const PJDFSTEST: &str = "pjdfstest";
 /// Volumes on a CephFS and gateways in front of it, in a network namespace.
 const CEPH: &str = "volumes on CephFS";
-/// The same with Ceph 18.2 of Debian 13, in a root directory.
+/// Volumes on a CephFS of Ceph 18.2, which runs in a root directory of Debian 13.
 const CEPH_18: &str = "volumes on CephFS 18";
 const IMAGE: &str = "guest image";
 const IMAGE_13: &str = "guest image 13";
