@@ -112,7 +112,9 @@ fn watch(until: &AtomicU64) {
     loop {
         let rest = Duration::from_nanos(until.load(Ordering::Acquire)).saturating_sub(since_boot());
         if rest.is_zero() {
-            end_now("the lease was not renewed in time");
+            end_now(
+                "the lease was not renewed in time: Ceph did not answer, or this machine was stopped or overloaded",
+            );
         }
         thread::sleep(rest);
     }
