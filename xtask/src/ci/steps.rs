@@ -55,7 +55,7 @@ pub(super) fn ci() -> anyhow::Result<Vec<Step>> {
             .after(&[IMAGE])
             .never_again(),
         with_binary("package", "guest package", 10)?.after(&[IMAGE]),
-        with_binary(CEPH, "ceph --brief --only suites,kill,evict,gateways", 20)?.never_again(),
+        with_binary(CEPH, "ceph --brief --only kill,evict,gateways", 20)?.never_again(),
         command("schemathesis", "conformance/schemathesis/run 15", 15).after(&[PROGRAMS]).never_again(),
         command("vaults in buckets", "conformance/s3/run", 10).after(&[PROGRAMS]).never_again(),
         command("fio-plot", "conformance/fio-plot/run", 10).after(&[PROGRAMS]),

@@ -27,6 +27,10 @@ mod threads;
 mod types;
 mod xattrs;
 
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use vfs::sync::Mutex;
+
 pub use rig::{AclKind, Case, Failure, Fixture, Lack, Outcome, Reopen, SetAcl};
 
 pub fn cases() -> Vec<Case> {
@@ -56,9 +60,34 @@ pub fn cases() -> Vec<Case> {
 /// # Panics
 ///
 /// If any fails, with the names and the reasons of all that failed.
-pub fn run(make: &dyn Fn() -> Fixture) {
-    let cases = cases();
+pub fn run(make: &(dyn Fn() -> Fixture + Sync)) {
+    run_beside(1, make);
+}
+
+/// [`run`] with this number of cases at a time, for storage that answers late.
+///
+/// # Panics
+///
+/// If any fails, with the names and the reasons of all that failed.
+pub fn run_beside(at_a_time: usize, make: &(dyn Fn() -> Fixture + Sync)) {
     let line = |case: &Case| case.failure(make).map(|failure| format!("\n  {}: {failure}", case.name));
-    let lines: Vec<String> = cases.iter().filter_map(line).collect();
+    require_all(at_a_time, &cases(), &line);
+}
+
+/// Runs the cases, and panics with the lines of those that failed.
+fn require_all<C: Sync>(at_a_time: usize, cases: &[C], run: &(dyn Fn(&C) -> Option<String> + Sync)) {
+    let (next, failed) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..at_a_time {
+            scope.spawn(|| {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(case) = cases.get(at) else { return };
+                    run(case).into_iter().for_each(|line| drop(failed.lock().insert(at, line)));
+                }
+            });
+        }
+    });
+    let lines: Vec<String> = failed.into_inner().into_values().collect();
     assert!(lines.is_empty(), "{} of {} cases failed:{}", lines.len(), cases.len(), lines.concat());
 }

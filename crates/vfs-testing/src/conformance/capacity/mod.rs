@@ -11,6 +11,7 @@ mod verbs;
 
 pub use rig::{Again, BLOCK_BYTES, Case, Charging, End, Fixture};
 
+use super::require_all;
 use super::rig::Failure;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -32,25 +33,12 @@ pub fn cases() -> Vec<Case> {
 /// # Panics
 ///
 /// If any case fails, with the names and the reasons of all that failed.
-pub fn run(make: &dyn Fn() -> Fixture) {
-    run_without(&[], make);
-}
-
-/// [`run`] without the families that a provisioner lacks, each with the reason.
-///
-/// # Panics
-///
-/// If any case fails, with the names and the reasons of all that failed.
-pub fn run_without(lacks: &[(&str, &'static str)], make: &dyn Fn() -> Fixture) {
+pub fn run(make: &(dyn Fn() -> Fixture + Sync)) {
     let failed = |case: &Case| {
         let fixture = make();
         let outcome = catch_unwind(AssertUnwindSafe(|| (case.run)(fixture)));
         let failure = outcome.unwrap_or_else(|_| Err(Failure::new("it panicked"))).err()?;
         Some(format!("\n  {}: {failure}", case.name))
     };
-    let family = |case: &Case| case.name.split('/').next();
-    let lacking = |case: &Case| lacks.iter().any(|&(lack, _)| Some(lack) == family(case));
-    let cases: Vec<Case> = cases().into_iter().filter(|case| !lacking(case)).collect();
-    let lines: Vec<String> = cases.iter().filter_map(failed).collect();
-    assert!(lines.is_empty(), "{} of {} cases failed:{}", lines.len(), cases.len(), lines.concat());
+    require_all(1, &cases(), &failed);
 }
