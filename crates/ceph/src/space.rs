@@ -6,7 +6,7 @@ use crate::ffi::Inode;
 use rustix::io::Errno;
 use std::sync::Arc;
 use storage::{
-    CountQueue, Ledger, OwnerLedger, OwnerStore, USAGE_RECORD_BYTES, UsageRecord, UsageStore, volume_name,
+    CountQueue, Ledger, OwnerLedger, OwnerStore, USAGE_RECORD_BYTES_MAX, UsageRecord, UsageStore, volume_name,
 };
 use vfs::sync::{Condvar, Mutex};
 use vfs::{FsError, FsResult, FsStat, VolumeId, Wait};
@@ -16,7 +16,7 @@ const USAGE: &std::ffi::CStr = c"trusted.plimsoll.usage";
 
 /// Reads the record of the volume in `dir`; `None` if it has none, or an invalid one.
 pub(crate) fn read_record(dir: &Inode) -> FsResult<Option<UsageRecord>> {
-    let mut bytes = [0; USAGE_RECORD_BYTES + 1];
+    let mut bytes = [0; USAGE_RECORD_BYTES_MAX + 1];
     match dir.xattr(USAGE, &mut bytes) {
         Ok(len) => Ok(UsageRecord::decode(&bytes[..len])),
         Err(Errno::NODATA | Errno::RANGE) => Ok(None),
@@ -68,6 +68,10 @@ impl UsageStore for RecordStore {
 
     fn sync_files(&self) -> FsResult<()> {
         self.0.sync_files()
+    }
+
+    fn keeps_bound(&self) -> bool {
+        true
     }
 }
 
@@ -148,7 +152,7 @@ pub(crate) type Limit = storage::Limit<Space>;
 pub(crate) fn unlimited(id: VolumeId, dir: Place, queue: Arc<dyn CountQueue<Space>>) -> FsResult<Limit> {
     let capacity = vfs::Capacity { bytes: u64::MAX, files: u64::MAX };
     let usage = vfs::Usage { bytes: 0, files: 1 };
-    let record = UsageRecord { is_clean: true, capacity, usage, held: 0 };
+    let record = UsageRecord { is_clean: true, capacity, usage, held: 0, bound: None };
     let ledger = Ledger::new(&record, Box::new(NoStore));
     let space = Space { ledger, dir: VolumeDir::new(dir), _in_use: Arc::<InUse>::default().begin() };
     Ok(Limit::new(space, OwnerLedger::open(volume_name(id), Box::new(NoStore))?, id, queue))
@@ -171,6 +175,7 @@ impl Space {
             capacity: vfs::Capacity { bytes: 0, files: 0 },
             usage: vfs::Usage::default(),
             held: 0,
+            bound: None,
         };
         let dir = VolumeDir::new(place);
         let record = read_record(&*dir.inode()?)?.unwrap_or(unknown);

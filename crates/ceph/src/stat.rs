@@ -2,7 +2,9 @@
 
 use crate::ffi::{Statx, TimeSpec};
 use rustix::fs::{major, minor};
+use std::ffi::CString;
 use vfs::model::attrs::MODE_BITS;
+use vfs::volume::streams::dir_name;
 use vfs::{Attrs, Device, FileKey, FileType, FsError, FsResult, Time};
 
 /// Form tag of a key: inode number and birth time. docs/formats/file-key.md draws the bytes.
@@ -37,6 +39,11 @@ pub(crate) fn inode_of(key: &FileKey) -> FsResult<u64> {
         }
         _ => Err(FsError::BadHandle),
     }
+}
+
+/// The name of a file that a revert has taken out of its volume, in their directory.
+pub(crate) fn held_name(key: &FileKey) -> CString {
+    CString::new(dir_name(key)).unwrap_or_default()
 }
 
 pub(crate) fn file_type(stat: &Statx) -> FsResult<FileType> {

@@ -124,7 +124,7 @@ impl Quotas for Store {
     fn check(&self) -> FsResult<QuotaCheck> {
         self.tree.limit.owners().check(&|| {
             let mut tally = Tally::new();
-            walk::count(self.root.inode()?, Some(&mut tally), &mut |_, _| true)?;
+            walk::count(self.root.inode()?, None, Some(&mut tally), &mut |_, _| true)?;
             Ok(tally)
         })
     }

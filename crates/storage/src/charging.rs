@@ -313,6 +313,10 @@ impl EntriesBytes {
         }
     }
 
+    pub fn bytes(&self) -> u64 {
+        self.0.load(Ordering::Acquire)
+    }
+
     /// Ends the charge, and returns it: later changes are not charged.
     pub fn release(&self) -> u64 {
         self.0.swap(RELEASED, Ordering::AcqRel)

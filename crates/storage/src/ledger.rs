@@ -7,6 +7,10 @@
 //!
 //! A change is *pending* from before its charge until after its refund. The count is saved at the end of the process
 //! only if no change is pending: it would be wrong by that change.
+//!
+//! A storage can count a volume after a crash while its files change. The saved record then has a bound that the usage
+//! has never exceeded. The sums start from it, so they are too high and never too low. The count is of one moment
+//! ([`Ledger::begin_count`]), so that its end corrects them by the difference.
 
 use crate::usage_record::UsageRecord;
 use std::ops::Deref;
@@ -21,6 +25,14 @@ const COUNTING: u8 = 1;
 const UNCOUNTABLE: u8 = 2;
 /// Counted, and the process is ending: no change may begin.
 const CLOSED: u8 = 3;
+/// Being counted: the usage is an upper bound, and changes may begin.
+const BOUNDED: u8 = 4;
+
+/// Distance at which the bound is raised. Changes that grow after the fact, such as directories, stay below it.
+const BOUND_SLACK: Usage = Usage { bytes: 1 << 20, files: 64 };
+/// A raise of the bound, if not a 64th of the capacity.
+const BOUND_STEP_MIN: Usage = Usage { bytes: 64 << 20, files: 1024 };
+const BOUND_STEP_MAX: Usage = Usage { bytes: 1 << 30, files: 1 << 20 };
 
 /// The place of a volume's [`UsageRecord`] between two runs.
 pub trait UsageStore: Send {
@@ -32,6 +44,11 @@ pub trait UsageStore: Send {
 
     /// Makes all changes of the volume's files durable.
     fn sync_files(&self) -> FsResult<()>;
+
+    /// Whether the record has a bound of the usage while the volume is in use.
+    fn keeps_bound(&self) -> bool {
+        false
+    }
 }
 
 /// A change under way. Ends on drop.
@@ -74,7 +91,12 @@ pub struct Ledger {
     snapshots: Mutex<SnapshotSpace>,
     bytes_max: AtomicU64,
     files_max: AtomicU64,
-    /// Whether `bytes` and `files` are right: [`COUNTED`], [`COUNTING`], [`UNCOUNTABLE`] or [`CLOSED`].
+    /// The saved bound of the usage, the largest number if the store keeps none.
+    bytes_bound: AtomicU64,
+    files_bound: AtomicU64,
+    /// The usage at the moment of which the files are counted, if changes do not wait for the count.
+    origin: Mutex<Option<Usage>>,
+    /// Whether `bytes` and `files` are right: [`COUNTED`], [`COUNTING`], [`UNCOUNTABLE`], [`CLOSED`] or [`BOUNDED`].
     state: AtomicU8,
     pending: AtomicU64,
     /// The saved record says that the volume is in use.
@@ -90,12 +112,20 @@ impl Ledger {
     /// A ledger that continues from `entry`. If `entry` is clean, its usage is right. Otherwise the volume must be
     /// counted, and until then changes are refused.
     pub fn new(entry: &UsageRecord, store: Box<dyn UsageStore>) -> Self {
+        let bound = if store.keeps_bound() {
+            entry.bound.unwrap_or_default()
+        } else {
+            Usage { bytes: u64::MAX, files: u64::MAX }
+        };
         Self {
             bytes: AtomicU64::new(entry.usage.bytes),
             files: AtomicU64::new(entry.usage.files),
             snapshots: Mutex::new(SnapshotSpace { held: entry.held, reserve: 0 }),
             bytes_max: AtomicU64::new(entry.capacity.bytes),
             files_max: AtomicU64::new(entry.capacity.files),
+            bytes_bound: AtomicU64::new(bound.bytes),
+            files_bound: AtomicU64::new(bound.files),
+            origin: Mutex::default(),
             state: AtomicU8::new(if entry.is_clean { COUNTED } else { COUNTING }),
             pending: AtomicU64::new(0),
             marked: AtomicBool::new(!entry.is_clean),
@@ -128,7 +158,7 @@ impl Ledger {
     #[inline]
     fn check_counted(&self) -> FsResult<()> {
         match self.state.load(Ordering::SeqCst) {
-            COUNTED => Ok(()),
+            COUNTED | BOUNDED => Ok(()),
             COUNTING | CLOSED => Err(FsError::Wait(Wait::Recall)),
             _ => Err(FsError::Io),
         }
@@ -136,21 +166,57 @@ impl Ledger {
 
     pub fn is_uncounted(&self) -> bool {
         let state = self.state.load(Ordering::Acquire);
-        matches!(state, COUNTING | UNCOUNTABLE) && !self.removed.load(Ordering::Relaxed)
+        matches!(state, COUNTING | UNCOUNTABLE | BOUNDED) && !self.removed.load(Ordering::Relaxed)
+    }
+
+    /// Whether changes may begin before the count ends.
+    pub fn is_bounded(&self) -> bool {
+        self.state.load(Ordering::Acquire) == BOUNDED
+    }
+
+    fn has_bound(&self) -> bool {
+        let bound = self.bytes_bound.load(Ordering::Relaxed);
+        self.state.load(Ordering::Acquire) == COUNTING && bound != 0 && bound != u64::MAX
+    }
+
+    /// Lets changes begin before the count ends, if the saved record has a bound: until then the usage is that. The
+    /// storage has no bytes that only snapshots need.
+    pub fn serve_while_counting(&self) {
+        if !self.has_bound() {
+            return;
+        }
+        let unused = self.unused_reserve();
+        self.bytes.store(self.bytes_bound.load(Ordering::SeqCst).saturating_add(unused), Ordering::SeqCst);
+        self.files.store(self.files_bound.load(Ordering::SeqCst), Ordering::SeqCst);
+        self.state.store(BOUNDED, Ordering::SeqCst);
+    }
+
+    /// Begins a count of the files as they are now. No change is under way.
+    pub fn begin_count(&self) {
+        *self.origin.lock() = Some(self.usage());
     }
 
     /// Sets the count: `usage` is without the bytes that only snapshots need.
     pub fn set_counted(&self, usage: Usage, held: u64) {
-        let mut snapshots = self.snapshots.lock();
-        snapshots.held = held;
-        self.bytes.store(usage.bytes.saturating_add(snapshots.charged()), Ordering::Relaxed);
-        drop(snapshots);
-        self.files.store(usage.files, Ordering::Relaxed);
-        self.state.store(COUNTED, Ordering::Release);
+        let mut origin = self.origin.lock();
+        if let Some(origin) = origin.take() {
+            // The sums have the changes since then.
+            self.bytes.fetch_add(usage.bytes.wrapping_sub(origin.bytes), Ordering::SeqCst);
+            self.files.fetch_add(usage.files.wrapping_sub(origin.files), Ordering::SeqCst);
+        } else {
+            let mut snapshots = self.snapshots.lock();
+            snapshots.held = held;
+            self.bytes.store(usage.bytes.saturating_add(snapshots.charged()), Ordering::SeqCst);
+            self.files.store(usage.files, Ordering::SeqCst);
+        }
+        self.state.store(COUNTED, Ordering::SeqCst);
+        drop(origin);
+        self.checkpoint();
     }
 
     pub fn set_uncountable(&self) {
-        self.state.store(UNCOUNTABLE, Ordering::Release);
+        *self.origin.lock() = None;
+        self.state.store(UNCOUNTABLE, Ordering::SeqCst);
     }
 
     /// Restarts a count that failed. Returns whether there was one.
@@ -207,6 +273,7 @@ impl Ledger {
     pub fn checkpoint(&self) {
         let store = self.lock();
         if self.marked.load(Ordering::Relaxed) && !self.removed.load(Ordering::Relaxed) {
+            self.lower_bound();
             // A failure here costs nothing: the saved mark already requires a recount.
             let _written = store.write_lazily(&self.entry(false));
         }
@@ -232,8 +299,94 @@ impl Ledger {
     #[inline]
     pub fn charge(&self, bytes: u64, files: u64) -> FsResult<()> {
         self.mark()?;
-        take(&self.bytes, &self.bytes_max, bytes)?;
-        take(&self.files, &self.files_max, files).inspect_err(|_| self.refund(bytes, 0))
+        self.take(&self.bytes, &self.bytes_max, bytes)?;
+        self.take(&self.files, &self.files_max, files).inspect_err(|_| self.refund(bytes, 0))?;
+        if self.is_near_bound() {
+            self.raise_bound().inspect_err(|_| self.refund(bytes, files))?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn take(&self, count: &AtomicU64, max: &AtomicU64, amount: u64) -> FsResult<()> {
+        take(count, max, amount).or_else(|_| self.take_after_count(count, max, amount))
+    }
+
+    /// Decides about a change that the present count refuses.
+    #[cold]
+    fn take_after_count(&self, count: &AtomicU64, max: &AtomicU64, amount: u64) -> FsResult<()> {
+        // The count changes together with the state under this lock.
+        let _origin = self.origin.lock();
+        if self.is_bounded() { Err(FsError::Wait(Wait::Recall)) } else { take(count, max, amount) }
+    }
+
+    /// Whether the bound must be raised before the usage grows further.
+    #[inline]
+    fn is_near_bound(&self) -> bool {
+        let near = |count: &AtomicU64, bound: &AtomicU64, slack: u64| {
+            count.load(Ordering::SeqCst).saturating_add(slack) > bound.load(Ordering::SeqCst)
+        };
+        near(&self.bytes, &self.bytes_bound, BOUND_SLACK.bytes)
+            || near(&self.files, &self.files_bound, BOUND_SLACK.files)
+    }
+
+    /// A bound with room for some growth.
+    fn next_bound(&self) -> Usage {
+        let next = |count: &AtomicU64, max: &AtomicU64, slack: u64, min: u64, most: u64| {
+            let step = (max.load(Ordering::SeqCst) / 64).clamp(min, most);
+            // Not the largest number, which says that there is no bound.
+            count.load(Ordering::SeqCst).saturating_add(slack).saturating_add(step).min(u64::MAX - 1)
+        };
+        let (slack, min, most) = (BOUND_SLACK, BOUND_STEP_MIN, BOUND_STEP_MAX);
+        Usage {
+            bytes: next(&self.bytes, &self.bytes_max, slack.bytes, min.bytes, most.bytes),
+            files: next(&self.files, &self.files_max, slack.files, min.files, most.files),
+        }
+    }
+
+    #[cold]
+    fn raise_bound(&self) -> FsResult<()> {
+        let store = self.lock();
+        while self.is_near_bound() {
+            self.write_in_use(&**store)?;
+        }
+        Ok(())
+    }
+
+    /// Marks the volume as in use, with a new bound, durably.
+    fn write_in_use(&self, store: &dyn UsageStore) -> FsResult<()> {
+        let bound = store.keeps_bound().then(|| self.next_bound());
+        store.write(&UsageRecord { bound, ..self.entry(false) })?;
+        // After it is durable: other changes rely on it.
+        bound.into_iter().for_each(|bound| self.set_bound(bound));
+        Ok(())
+    }
+
+    fn set_bound(&self, bound: Usage) {
+        self.bytes_bound.store(bound.bytes, Ordering::SeqCst);
+        self.files_bound.store(bound.files, Ordering::SeqCst);
+    }
+
+    /// Lowers a bound that the usage is far from. The record may follow late.
+    fn lower_bound(&self) {
+        let before = self.bound();
+        let next = self.next_bound();
+        let lower = Usage { bytes: before.bytes.min(next.bytes), files: before.files.min(next.files) };
+        if before.bytes == u64::MAX || lower == before {
+            return;
+        }
+        self.set_bound(lower);
+        // A change may have relied on the bound before.
+        if self.is_near_bound() {
+            self.set_bound(before);
+        }
+    }
+
+    fn bound(&self) -> Usage {
+        Usage {
+            bytes: self.bytes_bound.load(Ordering::SeqCst),
+            files: self.files_bound.load(Ordering::SeqCst),
+        }
     }
 
     #[inline]
@@ -259,8 +412,11 @@ impl Ledger {
     /// Changes a charge from `from` bytes to `to`, even past the capacity: the file system has already allocated them.
     pub fn adjust(&self, from: u64, to: u64) {
         if to > from {
-            self.bytes.fetch_add(to - from, Ordering::Relaxed);
+            self.bytes.fetch_add(to - from, Ordering::SeqCst);
             self.reopen();
+            if self.is_near_bound() && self.raise_bound().is_err() {
+                tracing::warn!("cannot save a bound of the usage of a volume");
+            }
         } else if from > to {
             self.refund(from - to, 0);
         }
@@ -353,7 +509,7 @@ impl Ledger {
     fn mark_now(&self) -> FsResult<()> {
         let store = self.lock();
         if !self.marked.load(Ordering::Acquire) {
-            store.write(&self.entry(false))?;
+            self.write_in_use(&**store)?;
             self.marked.store(true, Ordering::Release);
         }
         Ok(())
@@ -362,7 +518,9 @@ impl Ledger {
     fn entry(&self, is_clean: bool) -> UsageRecord {
         let snapshots = *self.snapshots.lock();
         let usage = self.usage_with(snapshots);
-        UsageRecord { is_clean, capacity: self.capacity(), usage, held: snapshots.held }
+        // A clean record needs no bound: its usage is exact.
+        let bound = Some(self.bound()).filter(|bound| !is_clean && ![0, u64::MAX].contains(&bound.bytes));
+        UsageRecord { is_clean, capacity: self.capacity(), usage, held: snapshots.held, bound }
     }
 
     fn lock(&self) -> MutexGuard<'_, Box<dyn UsageStore>> {
@@ -376,7 +534,7 @@ fn take(count: &AtomicU64, max: &AtomicU64, amount: u64) -> FsResult<()> {
         return Ok(());
     }
     let add = |used: u64| used.checked_add(amount).filter(|&used| used <= max.load(Ordering::Relaxed));
-    count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).map_err(|_| FsError::NoSpace)?;
+    count.fetch_update(Ordering::SeqCst, Ordering::Relaxed, add).map_err(|_| FsError::NoSpace)?;
     Ok(())
 }
 
@@ -393,5 +551,110 @@ mod tests {
         max.store(3, Ordering::Relaxed);
         assert_eq!(take(&count, &max, 0), Ok(()), "what takes nothing is never refused");
         assert_eq!(count.into_inner(), 10);
+    }
+
+    const CAPACITY: Capacity = Capacity { bytes: 1 << 40, files: 1 << 20 };
+
+    /// Remembers the last record, which a crash leaves.
+    #[derive(Clone, Default)]
+    struct Saved(std::sync::Arc<Mutex<Option<UsageRecord>>>);
+
+    impl UsageStore for Saved {
+        fn write(&self, record: &UsageRecord) -> FsResult<()> {
+            *self.0.lock() = Some(*record);
+            Ok(())
+        }
+
+        fn write_lazily(&self, record: &UsageRecord) -> FsResult<()> {
+            self.write(record)
+        }
+
+        fn sync_files(&self) -> FsResult<()> {
+            Ok(())
+        }
+
+        fn keeps_bound(&self) -> bool {
+            true
+        }
+    }
+
+    fn clean(usage: Usage) -> UsageRecord {
+        UsageRecord { is_clean: true, capacity: CAPACITY, usage, held: 0, bound: None }
+    }
+
+    /// A ledger with this usage, and one that continues after its crash.
+    fn crashed(usage: Usage) -> (Saved, Ledger) {
+        let saved = Saved::default();
+        let ledger = Ledger::new(&clean(usage), Box::new(saved.clone()));
+        ledger.charge(0, 0).unwrap();
+        let record = saved.0.lock().unwrap();
+        let after = Ledger::new(&record, Box::new(saved.clone()));
+        (saved, after)
+    }
+
+    #[test]
+    fn saved_bound_is_never_below_the_usage() {
+        let saved = Saved::default();
+        let ledger = Ledger::new(&clean(Usage::default()), Box::new(saved.clone()));
+        for round in 0..2000 {
+            ledger.charge(1 << 20, 7).unwrap();
+            if round % 3 == 0 {
+                ledger.refund(1 << 19, 1);
+            }
+            if round % 100 == 0 {
+                ledger.checkpoint();
+            }
+            let (usage, bound) = (ledger.usage(), saved.0.lock().unwrap().bound.unwrap());
+            assert!(usage.bytes <= bound.bytes && usage.files <= bound.files, "{usage:?} {bound:?}");
+            assert!(bound.bytes <= usage.bytes + (BOUND_STEP_MAX.bytes * 2), "{usage:?} {bound:?}");
+        }
+    }
+
+    #[test]
+    fn count_corrects_the_sums_of_a_volume_that_changed_meanwhile() {
+        let before = Usage { bytes: 5 << 20, files: 50 };
+        let (saved, ledger) = crashed(before);
+        assert_eq!(ledger.begin().err(), Some(FsError::Wait(Wait::Recall)));
+        ledger.serve_while_counting();
+        drop(ledger.begin().unwrap());
+        ledger.charge(4096, 1).unwrap();
+        assert!(ledger.usage().bytes > before.bytes, "an upper bound");
+        ledger.begin_count();
+        ledger.charge(8192, 1).unwrap();
+        ledger.refund(4096, 2);
+        assert!(ledger.is_uncounted());
+        // The files at the moment of the count.
+        ledger.set_counted(Usage { bytes: before.bytes + 4096, files: 51 }, 0);
+        let after = Usage { bytes: before.bytes + 8192, files: 50 };
+        assert_eq!((ledger.usage(), ledger.is_uncounted()), (after, false));
+        let record = saved.0.lock().unwrap();
+        assert!(record.bound.unwrap().bytes < after.bytes + (17 << 30), "the bound follows");
+        ledger.close(Instant::now());
+        ledger.seal();
+        assert_eq!(*saved.0.lock(), Some(clean(after)));
+    }
+
+    #[test]
+    fn growth_past_the_capacity_waits_for_the_count() {
+        let (_, ledger) = crashed(Usage { bytes: 5 << 20, files: 50 });
+        ledger.serve_while_counting();
+        ledger.begin_count();
+        let origin = ledger.usage();
+        ledger.set_capacity(Capacity { bytes: origin.bytes + 100, files: origin.files }).unwrap();
+        assert_eq!(ledger.charge(101, 0), Err(FsError::Wait(Wait::Recall)));
+        assert_eq!(ledger.charge(0, 1), Err(FsError::Wait(Wait::Recall)));
+        ledger.set_counted(Usage { bytes: 5 << 20, files: 50 }, 0);
+        assert_eq!(ledger.charge(101, 1), Ok(()));
+        assert_eq!(ledger.charge(origin.bytes, 0), Err(FsError::NoSpace));
+    }
+
+    #[test]
+    fn count_without_a_bound_keeps_changes_waiting() {
+        let record = UsageRecord { is_clean: false, ..clean(Usage { bytes: 1, files: 1 }) };
+        let ledger = Ledger::new(&record, Box::new(Saved::default()));
+        ledger.serve_while_counting();
+        assert_eq!(ledger.begin().err(), Some(FsError::Wait(Wait::Recall)));
+        ledger.set_counted(Usage { bytes: 9, files: 2 }, 0);
+        assert_eq!(ledger.usage(), Usage { bytes: 9, files: 2 });
     }
 }

@@ -37,5 +37,5 @@ pub use recount::{Recounter, Walk};
 pub use table::{Recency, Table, TableNode};
 pub use trash::{Trash, TrashDir};
 pub use unflushed::Unflushed;
-pub use usage_record::{USAGE_RECORD_BYTES, UsageRecord};
+pub use usage_record::{USAGE_RECORD_BYTES_MAX, UsageRecord};
 pub use volume_name::{volume_name, volume_of};

@@ -25,6 +25,9 @@ pub trait Walk<S: Space>: Send + Sync + 'static {
         tally: Option<&mut Tally>,
         go_on: &mut dyn FnMut(u64, u64) -> bool,
     ) -> FsResult<(Usage, u64)>;
+
+    /// Ends a count, whose result is noted if there is one.
+    fn end(&self, _: VolumeId) {}
 }
 
 /// A queue of volumes to count, and its threads, while there is work.
@@ -181,6 +184,7 @@ impl<S: Space> Shared<S> {
             };
             drop(state);
             let done = self.count(id, &limit);
+            self.walk.end(id);
             let mut state = self.lock();
             state.running.remove(&id);
             state.counted += usize::from(matches!(done, Ok(true)));

@@ -2,6 +2,8 @@
 
 use vfs::{Capacity, Usage};
 
+const VERSION_BOUNDED: u8 = 4;
+/// The version without a bound, which has none to say: a clean record, or a storage that keeps none.
 const VERSION: u8 = 3;
 /// The version before snapshots.
 const VERSION_LIVE_ONLY: u8 = 2;
@@ -10,7 +12,8 @@ const BYTES_LIVE_ONLY: usize = 40;
 const VERSION_SIZES_ONLY: u8 = 1;
 const IN_USE: u8 = 0;
 const CLEAN: u8 = 1;
-pub const USAGE_RECORD_BYTES: usize = 48;
+const BYTES: usize = 48;
+pub const USAGE_RECORD_BYTES_MAX: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UsageRecord {
@@ -20,16 +23,19 @@ pub struct UsageRecord {
     pub usage: Usage,
     /// The part of the bytes that only snapshots need.
     pub held: u64,
+    /// The usage was never more than this, until the record is written again.
+    pub bound: Option<Usage>,
 }
 
 impl UsageRecord {
-    pub fn encode(&self) -> [u8; USAGE_RECORD_BYTES] {
-        let mut bytes = [0; USAGE_RECORD_BYTES];
-        bytes[..2].copy_from_slice(&[VERSION, if self.is_clean { CLEAN } else { IN_USE }]);
-        let Self { capacity, usage, held, .. } = self;
+    pub fn encode(&self) -> Vec<u8> {
+        let Self { capacity, usage, held, bound, .. } = self;
+        let version = if bound.is_some() { VERSION_BOUNDED } else { VERSION };
+        let mut bytes = vec![version, if self.is_clean { CLEAN } else { IN_USE }, 0, 0, 0, 0, 0, 0];
         let numbers = [capacity.bytes, capacity.files, usage.bytes, usage.files, *held];
-        for (place, number) in bytes[8..].as_chunks_mut::<8>().0.iter_mut().zip(numbers) {
-            *place = number.to_be_bytes();
+        let bound = bound.map(|bound| [bound.bytes, bound.files]);
+        for number in numbers.into_iter().chain(bound.into_iter().flatten()) {
+            bytes.extend_from_slice(&number.to_be_bytes());
         }
         bytes
     }
@@ -38,7 +44,8 @@ impl UsageRecord {
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let [version, state @ (IN_USE | CLEAN), 0, 0, 0, 0, 0, 0, numbers @ ..] = bytes else { return None };
         let len = match *version {
-            VERSION => USAGE_RECORD_BYTES,
+            VERSION_BOUNDED => USAGE_RECORD_BYTES_MAX,
+            VERSION => BYTES,
             VERSION_SIZES_ONLY | VERSION_LIVE_ONLY => BYTES_LIVE_ONLY,
             _ => return None,
         };
@@ -53,6 +60,7 @@ impl UsageRecord {
             capacity: Capacity { bytes: capacity_bytes, files: capacity_files },
             usage: Usage { bytes, files },
             held: next().unwrap_or(0),
+            bound: next().zip(next()).map(|(bytes, files)| Usage { bytes, files }),
         })
     }
 }
@@ -68,6 +76,7 @@ mod tests {
             capacity: Capacity { bytes: 0x0102_0304_0506_0708, files: 9 },
             usage: Usage { bytes: 0x1000, files: 2 },
             held: 3,
+            bound: None,
         };
         let bytes = entry.encode();
         assert_eq!(bytes[..16], [3, 1, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]);
@@ -94,9 +103,15 @@ mod tests {
             Some(recounted),
             "what an earlier version counted is counted again"
         );
+        let bounded = UsageRecord { bound: Some(Usage { bytes: 0x2000, files: 5 }), ..in_use };
+        let bytes = bounded.encode();
+        assert_eq!(bytes[..8], [4, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(bytes[48..], [0, 0, 0, 0, 0, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 5]);
+        assert_eq!(UsageRecord::decode(&bytes), Some(bounded));
         assert_eq!(UsageRecord::decode(&entry.encode()[..BYTES_LIVE_ONLY]), None);
+        assert_eq!(UsageRecord::decode(&bytes[..BYTES]), None);
         assert_eq!(
-            UsageRecord::decode(&[0; USAGE_RECORD_BYTES]),
+            UsageRecord::decode(&[0; USAGE_RECORD_BYTES_MAX]),
             None,
             "a later version, or an empty file, is not guessed at"
         );

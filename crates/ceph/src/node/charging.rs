@@ -87,7 +87,12 @@ impl Node {
 
     /// Refunds a file without a name, and releases it.
     pub(crate) fn release_if_nameless(&self) {
-        if !self.is_nameless.load(Ordering::SeqCst) || self.space_released.swap(true, Ordering::AcqRel) {
+        if !self.is_nameless.load(Ordering::SeqCst) {
+            return;
+        }
+        // A count that begins finds the charge, or its refund.
+        let _passed = self.tree.gate.pass();
+        if self.space_released.swap(true, Ordering::AcqRel) {
             return;
         }
         let counts = self.tree.limit.counts();
@@ -120,7 +125,7 @@ impl Node {
         self.tree.table.remove(self);
     }
 
-    fn xattrs_charged(&self, inode: &Inode) -> u64 {
+    pub(super) fn xattrs_charged(&self, inode: &Inode) -> u64 {
         if !matches!(self.kind, FileType::Regular | FileType::Directory) {
             return 0;
         }

@@ -102,6 +102,7 @@ impl Node {
         } else {
             self.make_then_rename(&dir, &c_name, &new_inode, act)?
         };
+        self.tree.note_new(&made.created.stat);
         self.tree.cluster.note_change();
         charge.commit();
         let Made { created, handle, was_adjusted } = made;

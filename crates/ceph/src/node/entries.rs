@@ -32,6 +32,7 @@ impl Node {
             (true, false) => return Err(FsError::NotDirectory),
             _ => {}
         }
+        victim.count_before_change();
         let pending = self.tree.limit.counts().begin_removal()?;
         let entries_charge = self.begin_entry_change(before.size)?;
         let (inode, name) = (self.inode()?, c_name(name)?);
@@ -84,6 +85,8 @@ impl Node {
             Some(victim) if victim.kind != FileType::Directory => victim.stat_any()?.stat.links > 1,
             _ => false,
         };
+        moved.count_before_change();
+        victim.iter().for_each(|victim| victim.count_before_change());
         let pending = self.tree.limit.counts().begin_removal()?;
         let to_charge = (!same).then(|| target.begin_entry_change(to_before.size)).transpose()?;
         let entries_charge = (self.begin_entry_change(before.size)?, to_charge);

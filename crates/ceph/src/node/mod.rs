@@ -6,6 +6,7 @@ mod data;
 mod entries;
 pub(crate) mod gate;
 pub(crate) mod listing;
+pub(crate) mod live_count;
 mod owners;
 pub(crate) mod ranges;
 mod setattr;
@@ -234,6 +235,7 @@ impl Node {
         passed: gate::Passed<'n>,
         reservations: MutexGuard<'n, SpaceReservations>,
     ) -> ChangeGuard<'n> {
+        self.count_before_change();
         let generation = self.tree.cluster.generation();
         ChangeGuard { node: self, reservations, generation, has_begun: false, _passed: passed }
     }

@@ -76,7 +76,7 @@ impl Node {
 }
 
 impl Tree {
-    fn nameless_nodes(&self) -> Vec<Arc<Node>> {
+    pub(super) fn nameless_nodes(&self) -> Vec<Arc<Node>> {
         self.nameless.lock().clone()
     }
 }

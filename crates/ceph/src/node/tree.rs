@@ -2,6 +2,7 @@
 
 use super::Node;
 use super::gate::ChangeGate;
+use super::live_count::LiveCount;
 use crate::cluster::{Cluster, Place};
 use crate::error::refused;
 use crate::ffi::{Inode, LIVE, Statx};
@@ -29,6 +30,9 @@ pub(crate) struct Tree {
     pub(crate) flush_failures: AtomicU64,
     pub(crate) file_bytes_max: u64,
     is_removed: AtomicBool,
+    /// The count of the files that is under way.
+    count: Mutex<Option<Arc<LiveCount>>>,
+    is_counting: AtomicBool,
 }
 
 impl Tree {
@@ -52,6 +56,8 @@ impl Tree {
             flush_failures: AtomicU64::new(0),
             file_bytes_max,
             is_removed: AtomicBool::new(false),
+            count: Mutex::default(),
+            is_counting: AtomicBool::new(false),
         })
     }
 
@@ -116,8 +122,24 @@ impl Tree {
     }
 
     pub(crate) fn release_nameless(&self) {
+        // A count that begins finds each of them in the list, or refunded.
+        let _passed = self.gate.pass();
         let unused: Vec<_> = self.nameless.lock().extract_if(.., |node| !node.is_pinned()).collect();
         unused.iter().for_each(|node| node.release_if_nameless());
+    }
+
+    /// The count under way, if the volume is counted while it changes.
+    pub(super) fn count(&self) -> Option<Arc<LiveCount>> {
+        if !self.is_counting.load(Ordering::SeqCst) {
+            return None;
+        }
+        self.count.lock().clone()
+    }
+
+    pub(crate) fn set_count(&self, count: Option<Arc<LiveCount>>) {
+        let mut present = self.count.lock();
+        self.is_counting.store(count.is_some(), Ordering::SeqCst);
+        *present = count;
     }
 
     pub(crate) fn mark_count_doubtful(&self) {

@@ -6,12 +6,11 @@
 use super::engine::{list, snapshot_name};
 use crate::error::refused;
 use crate::ffi::{Inode, SetMask, Statx, TimeSpec, Wanted};
-use crate::stat::{file_type, key_of};
+use crate::stat::{file_type, held_name, key_of};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use vfs::model::caller::INVALID_ID;
-use vfs::volume::streams::dir_name;
-use vfs::{FileKey, FileType, FsError, FsResult};
+use vfs::{FileType, FsError, FsResult};
 
 /// The name of the directory.
 pub(crate) const HELD: &CStr = c"held";
@@ -19,11 +18,6 @@ pub(crate) const HELD: &CStr = c"held";
 const SNAPSHOT_TIME: &CStr = c"ceph.snap.btime";
 /// The bytes below a directory.
 const BYTES: &CStr = c"ceph.dir.rbytes";
-
-/// The name of a held file.
-pub(crate) fn held_name(key: &FileKey) -> CString {
-    CString::new(dir_name(key)).unwrap_or_default()
-}
 
 /// Whether a file is held: not one of the volume at present.
 pub(crate) fn is_held(stat: &Statx) -> bool {

@@ -28,7 +28,7 @@ use crate::snapshot::held;
 use crate::space::{InUse, Limit, Space, file_system_stat, read_record, write_record};
 use crate::store::Store;
 use crate::walk;
-use recount::VolumeWalk;
+use recount::{TreeList, VolumeWalk};
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::io;
@@ -64,6 +64,8 @@ pub struct Volumes {
     budget: Arc<NodeBudget>,
     slots: Mutex<HashMap<VolumeId, Arc<Mutex<Slot>>>>,
     ticks: AtomicU32,
+    /// The trees of open volumes.
+    trees: Arc<TreeList>,
     counter: Recounter<Space>,
     trash: Trash<TrashDir>,
 }
@@ -91,13 +93,16 @@ impl Volumes {
             |error: FsError| OpenError::new(format!("cannot use {} of CephFS: {error}", options.directory));
         let [volumes, trash] = [c"volumes", c"trash"].map(|name| cluster.private_dir(name).map_err(failed));
         let trash = Trash::start(TrashDir(trash?)).map_err(|error| OpenError::new(error.to_string()))?;
+        let trees = Arc::<TreeList>::default();
+        let walk = VolumeWalk { trees: Arc::clone(&trees) };
         Ok(Arc::new(Self {
             cluster,
             volumes: volumes?,
             budget,
             slots: Mutex::default(),
             ticks: AtomicU32::new(0),
-            counter: Recounter::new(1, Box::new(VolumeWalk)),
+            trees,
+            counter: Recounter::new(1, Box::new(walk)),
             trash,
         }))
     }
@@ -205,9 +210,14 @@ impl Volumes {
         }
         let staging = Place::new(&self.cluster, staging)?;
         let tree = Tree::new(&root, staging, Arc::clone(&limit), &self.budget, FILE_BYTES_MAX)?;
-        let store = Arc::new(Store::new(Arc::new(tree), root, &self.budget)?);
+        let tree = Arc::new(tree);
+        self.trees.add(id, &tree);
+        let store = Arc::new(Store::new(tree, root, &self.budget)?);
         (slot.store, slot.limit) = (Arc::downgrade(&store), Arc::downgrade(&limit));
         if is_new && limit.is_uncounted() {
+            if !limit.owners().is_uncounted() {
+                limit.ledger.serve_while_counting();
+            }
             self.counter.add(id, &limit);
         }
         Ok(store)
@@ -236,7 +246,7 @@ impl Volumes {
         }
         let saved = read_record(&dir)?;
         let root_alone = Usage { bytes: 0, files: 1 };
-        let first = UsageRecord { is_clean: is_new, capacity, usage: root_alone, held: 0 };
+        let first = UsageRecord { is_clean: is_new, capacity, usage: root_alone, held: 0, bound: None };
         let record = saved.map_or(first, |saved| UsageRecord { capacity, ..saved });
         if saved == Some(record) { Ok(()) } else { write_record(&dir, &record) }
     }

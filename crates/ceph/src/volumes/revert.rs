@@ -11,7 +11,7 @@ use crate::ffi::{Inode, LIVE, Statx, Wanted};
 use crate::node::Node as LiveNode;
 use crate::node::tree::Tree;
 use crate::snapshot::held;
-use crate::stat::{file_type, inode_of, key_of, time};
+use crate::stat::{file_type, held_name, inode_of, key_of, time};
 use crate::store::Store;
 use rustix::io::Errno;
 use std::collections::HashMap;
@@ -211,9 +211,9 @@ impl<'r, 'p> Revert<'r, 'p> {
     /// Gives a file that exists a name. Returns false if there is none.
     fn place_known(&self, dir: &Inode, name: &CString, key: &FileKey, attrs: &Attrs) -> Result<bool, Stop> {
         let has_other_names = attrs.links > 1 && attrs.file_type != FileType::Directory;
-        match self.held.lookup(&held::held_name(key)) {
+        match self.held.lookup(&held_name(key)) {
             Ok((file, _)) if has_other_names => file.link(dir, name)?,
-            Ok(_) => self.held.rename(&held::held_name(key), dir, name)?,
+            Ok(_) => self.held.rename(&held_name(key), dir, name)?,
             Err(Errno::NOENT) if has_other_names => {
                 let key = self.remade.get(key).unwrap_or(key);
                 match self.tree.find(key, Blocking::Allowed) {

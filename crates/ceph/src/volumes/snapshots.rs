@@ -48,7 +48,7 @@ impl Volumes {
         drop(target);
         // `set_limit` follows.
         let capacity = Capacity { bytes: 0, files: 0 };
-        write_record(&dir, &UsageRecord { is_clean: true, capacity, usage, held: 0 })?;
+        write_record(&dir, &UsageRecord { is_clean: true, capacity, usage, held: 0, bound: None })?;
         let renamed = dir.rename(CLONE, &dir, ROOT).and_then(|()| dir.sync(false));
         renamed.and_then(|()| volumes.sync(false)).map_err(refused)?;
         Ok(true)
@@ -76,8 +76,8 @@ impl Volumes {
             return Ok(false);
         }
         let record = read_record(&dir)?;
-        if let Some(record) = record.filter(|record| record.is_clean) {
-            write_record(&dir, &UsageRecord { is_clean: false, ..record })?;
+        if let Some(record) = record.filter(|record| record.is_clean || record.bound.is_some()) {
+            write_record(&dir, &UsageRecord { is_clean: false, bound: None, ..record })?;
         }
         OwnerLedger::require_count(Box::new(OwnerFiles::new(&store.tree.limit.dir)))?;
         // While old and new files exist side by side, they may need more.

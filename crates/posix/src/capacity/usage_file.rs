@@ -6,7 +6,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags, fdatasync, flock, openat, syncfs}
 use rustix::io::{Errno, pread, pwrite};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use storage::{USAGE_RECORD_BYTES, UsageRecord, UsageStore};
+use storage::{USAGE_RECORD_BYTES_MAX, UsageRecord, UsageStore};
 use vfs::{FsError, FsResult};
 
 /// An open usage file, locked against other processes.
@@ -30,7 +30,7 @@ impl UsageFile {
 
     /// `None` if the file is new or its contents are invalid.
     pub(crate) fn read(&self) -> FsResult<Option<UsageRecord>> {
-        let mut bytes = [0; USAGE_RECORD_BYTES + 1];
+        let mut bytes = [0; USAGE_RECORD_BYTES_MAX + 1];
         let read = pread(&self.0, &mut bytes[..], 0).map_err(refused)?;
         Ok(UsageRecord::decode(&bytes[..read]))
     }
@@ -44,8 +44,9 @@ impl UsageFile {
 
     /// [`UsageFile::write`] without waiting for the disk.
     pub(crate) fn write_lazily(&self, entry: &UsageRecord) -> FsResult<()> {
-        match pwrite(&self.0, &entry.encode(), 0) {
-            Ok(USAGE_RECORD_BYTES) => Ok(()),
+        let bytes = entry.encode();
+        match pwrite(&self.0, &bytes, 0) {
+            Ok(written) if written == bytes.len() => Ok(()),
             Ok(_) => Err(FsError::NoSpace),
             Err(errno) => Err(refused(errno)),
         }

@@ -312,6 +312,7 @@ impl Volumes {
                 capacity: Capacity { bytes: 0, files: 0 },
                 usage: Usage::default(),
                 held: 0,
+                bound: None,
             }),
         };
         let (root, dir_lock) = (Arc::new(dir), Arc::clone(&self.dir_lock));
@@ -333,7 +334,7 @@ impl Volumes {
         let usage_file = UsageFile::open(self.usage.as_fd(), &name(id))?;
         let saved = usage_file.read()?;
         let root_alone = Usage { bytes: 0, files: 1 };
-        let first = UsageRecord { is_clean: is_new, capacity, usage: root_alone, held: 0 };
+        let first = UsageRecord { is_clean: is_new, capacity, usage: root_alone, held: 0, bound: None };
         let entry = saved.map_or(first, |saved| UsageRecord { capacity, ..saved });
         let entry = UsageRecord { is_clean: entry.is_clean && projects.is_none(), ..entry };
         if saved != Some(entry) {
