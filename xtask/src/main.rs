@@ -46,7 +46,7 @@ use clap::Parser;
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Task {
-    /// Check format, rules and lints, and run unit and protocol tests. Without root, list the skipped tests.
+    /// Check format, rules and lints, and run unit, storage and protocol tests. Without root, list the skipped tests.
     Test(ci::Args),
     /// Test with real clients, crashes and documents, and run a short form of every long suite; as root, on Debian 12.
     Ci(ci::Args),

@@ -26,6 +26,8 @@ const TIMED: [&str; 8] = [
     "plimsoll::loads",
     "plimsoll::measured",
 ];
+/// Crates whose other programs test stored data. They run beside those of the protocols and the service.
+const STORAGE: [&str; 6] = ["ceph", "cluster", "posix", "replicate", "vfs", "vfs-testing"];
 /// Programs that run conformance suites, models, or servers that are killed. Their first failure counts.
 const NEVER_RETRIED: [&str; 12] = [
     "control::kill",
@@ -130,7 +132,9 @@ pub(crate) struct Args {
 pub(crate) enum Group {
     /// Unit tests of crates and binaries.
     Unit,
-    /// The programs in `tests` directories that do not measure time.
+    /// The programs in `tests` directories that do not measure time, of the crates that store data.
+    Storage,
+    /// Such programs of all other crates.
     Protocol,
     /// The programs that measure time.
     Timed,
@@ -141,6 +145,7 @@ impl Group {
         match program.target.as_deref() {
             None => Self::Unit,
             Some(_) if TIMED.contains(&program.name().as_str()) => Self::Timed,
+            Some(_) if STORAGE.contains(&program.package.as_str()) => Self::Storage,
             Some(_) => Self::Protocol,
         }
     }
@@ -326,16 +331,21 @@ mod tests {
 
     #[test]
     fn programs_are_chosen_by_group_and_name() {
-        let all = || vec![program("vfs", None), program("vfs", Some("door")), program("bench", Some("eda"))];
+        let all = || {
+            let targets =
+                [("vfs", None), ("vfs", Some("door")), ("nfs", Some("server")), ("bench", Some("eda"))];
+            targets.map(|(package, target)| program(package, target)).to_vec()
+        };
         let names = |group, only: &[&str]| {
             let only: Vec<String> = only.iter().map(ToString::to_string).collect();
             chosen(all(), group, &only).map(|all| all.iter().map(TestProgram::name).collect::<Vec<_>>())
         };
-        assert_eq!(names(None, &[]).unwrap().len(), 3);
+        assert_eq!(names(None, &[]).unwrap().len(), 4);
         assert_eq!(names(Some(Group::Unit), &[]).unwrap(), ["vfs"]);
-        assert_eq!(names(Some(Group::Protocol), &[]).unwrap(), ["vfs::door"]);
+        assert_eq!(names(Some(Group::Storage), &[]).unwrap(), ["vfs::door"]);
+        assert_eq!(names(Some(Group::Protocol), &[]).unwrap(), ["nfs::server"]);
         assert_eq!(names(Some(Group::Timed), &["bench::eda"]).unwrap(), ["bench::eda"]);
-        assert!(names(None, &["vfs::doer"]).unwrap_err().to_string().contains("programs: vfs, vfs::door"));
+        assert!(names(None, &["vfs::doer"]).unwrap_err().to_string().contains("programs: vfs, vfs::door, "));
     }
 
     #[test]

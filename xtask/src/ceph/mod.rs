@@ -43,6 +43,9 @@ pub(crate) struct Args {
     /// Only these cases of the part `gateways`, also those that are left out in a brief run.
     #[arg(long, value_enum, value_delimiter = ',')]
     cases: Vec<gateways::Case>,
+    /// Only these test programs of the part `suites`, such as `recount`.
+    #[arg(long, value_delimiter = ',', value_name = "PROGRAMS")]
+    programs: Vec<String>,
     /// The program of the version before, for the part `upgrade` [default: build it from the last release]
     #[arg(long)]
     previous: Option<PathBuf>,
@@ -102,7 +105,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Cluster::start(root, &work.join("cluster"), network::CEPH).context("cannot start a Ceph cluster")?;
     eprintln!("ceph: {}", cluster.ceph(&["version"])?.trim());
     if has(Part::Suites) {
-        run_suites(&cluster, args.brief)?;
+        run_suites(&cluster, &args.programs, args.brief)?;
     }
     if has(Part::Kill) {
         kill::run(&binary, &cluster, &work, if args.brief { 2 } else { 50 })?;
@@ -137,10 +140,12 @@ fn enter(args: &Args, binary: &Path) -> anyhow::Result<Root> {
 }
 
 /// Runs the tests of the crate `ceph` that need a cluster.
-fn run_suites(cluster: &Cluster, is_brief: bool) -> anyhow::Result<()> {
+fn run_suites(cluster: &Cluster, only: &[String], is_brief: bool) -> anyhow::Result<()> {
     let programs = cargo::test_programs()?;
-    let own: Vec<_> = programs.iter().filter(|program| program.package == "ceph").collect();
-    ensure!(own.len() > 1, "the crate ceph has no test programs");
+    let is_chosen = |target: &str| only.is_empty() || only.iter().any(|name| name == target);
+    let own = programs.iter().filter(|program| program.package == "ceph");
+    let own: Vec<_> = own.filter(|program| program.target.as_deref().is_some_and(is_chosen)).collect();
+    ensure!(!own.is_empty(), "the crate ceph has no such test programs: {}", only.join(", "));
     for program in own {
         let directory = format!("--chdir={}", program.directory.display());
         let argv = cluster.root().command(&["env", &directory, text(&program.executable)?]);

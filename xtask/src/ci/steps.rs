@@ -10,7 +10,7 @@ use super::step::{Load, Step};
 
 pub(super) const PROGRAMS: &str = "test programs";
 /// Models of 100,000 steps, 100 kills at any moment and one at each system call, 200 power cuts. Their short forms, and
-/// those of [`LONG`], are among the protocol tests.
+/// those of [`LONG`], are among the storage and protocol tests.
 const LONG_UNDO: &str = "long tests of undo stores";
 /// fsx of 100,000 steps, 100 kills with quotas, 50 power cuts of Btrfs.
 const LONG: &str = "long tests";
@@ -30,6 +30,7 @@ pub(super) fn test() -> anyhow::Result<Vec<Step>> {
         xtask("tidy", "tidy", 2)?.never_again(),
         programs(),
         xtask("protocol tests", "programs --group protocol", 30)?.after(&[PROGRAMS]),
+        xtask("storage tests", "programs --group storage", 30)?.after(&[PROGRAMS]),
         xtask("unit tests", "programs --group unit", 30)?.after(&[PROGRAMS]),
         command("doc tests", "cargo test --locked --workspace --doc", 10).after(&[PROGRAMS]),
     ])
@@ -55,9 +56,10 @@ pub(super) fn ci() -> anyhow::Result<Vec<Step>> {
             .after(&[IMAGE])
             .never_again(),
         with_binary("package", "guest package", 10)?.after(&[IMAGE]),
-        with_binary(CEPH, "ceph --brief --only kill,evict,gateways", 20)?.never_again(),
+        with_binary(CEPH, "ceph --brief --only suites,kill,evict,gateways --programs recount,snapshots", 20)?
+            .never_again(),
         command("schemathesis", "conformance/schemathesis/run 15", 15).after(&[PROGRAMS]).never_again(),
-        command("vaults in buckets", "conformance/s3/run", 10).after(&[PROGRAMS]).never_again(),
+        command("vaults in buckets", "conformance/s3/run moto", 10).after(&[PROGRAMS]).never_again(),
         command("fio-plot", "conformance/fio-plot/run", 10).after(&[PROGRAMS]),
         xtask("timed tests", "programs --group timed --brief", 20)?.after(&[PROGRAMS]).takes(Load::Machine),
         with_binary("two clients", "guest two-clients --brief", 15)?
@@ -90,6 +92,7 @@ pub(super) fn full() -> anyhow::Result<Vec<Step>> {
         with_binary(PJDFSTEST, "guest pjdfstest", 30)?.after(&[IMAGE]).never_again(),
         with_binary("tune in a guest", "guest suite --only tune", 20)?.after(&[IMAGE]),
         command("schemathesis", "conformance/schemathesis/run 60", 20).after(&[PROGRAMS]).never_again(),
+        command("vaults in buckets", "conformance/s3/run", 30).after(&[PROGRAMS]).never_again(),
         xtask(LONG_UNDO, "programs --only posix::undo --long", 60)?.after(&[PROGRAMS]).never_again(),
         xtask(LONG, "programs --only posix::snapshots,posix::owner_quotas,plimsoll::manage,cluster::simulation --long", 60)?
             .after(&[PROGRAMS])

@@ -134,7 +134,7 @@ fn run_part(task: &Task, machine: &mut Machine<'_>, form: Form) -> anyhow::Resul
         Task::Smb(args) => smb::run(args, machine, form),
         Task::Crossproto(args) => crossproto::run_in_namespace(args, machine, form),
         Task::Hold(args) => hold::run(args, machine),
-        Task::Snapshots(args) => snapshots::run(args, machine),
+        Task::Snapshots(args) => snapshots::run(args, machine, form),
         Task::Pjdfstest(args) => pjdfstest::run(args, machine),
         Task::Prove(args) => prove::run(args, machine, form),
         Task::Tune(args) => tune::run(args, machine, form),
