@@ -32,11 +32,19 @@ pub(crate) fn count(
     tally: Option<&mut Tally>,
     go_on: &mut dyn FnMut(u64, u64) -> bool,
 ) -> FsResult<Usage> {
-    count_live(&LiveCount::new(root, held)?, &[], tally, go_on)
+    run(&LiveCount::new(root, held)?, &[], tally, go_on)
 }
 
 /// [`count`] of a volume that changes, as it was when the count began. `trees` are those through which it changes.
 pub(crate) fn count_live(
+    count: &LiveCount,
+    trees: &[Weak<Tree>],
+    go_on: &mut dyn FnMut(u64, u64) -> bool,
+) -> FsResult<Usage> {
+    run(count, trees, None, go_on)
+}
+
+fn run(
     count: &LiveCount,
     trees: &[Weak<Tree>],
     tally: Option<&mut Tally>,

@@ -103,13 +103,18 @@ impl VolumeWalk {
             (limit.dir.inode()?, limit.ledger.is_bounded())
         };
         let (root, _) = dir.lookup(ROOT).map_err(refused)?;
-        let (root, held) = (Arc::new(root), held_dir(&dir)?);
+        let root = Arc::new(root);
         if !changes {
-            return walk::count(root, held, tally, go_on);
+            return walk::count(root, held_dir(&dir)?, tally, go_on);
         }
-        let count = Arc::new(LiveCount::new(root, held)?);
+        let count = Arc::new(LiveCount::new(Arc::clone(&root), held_dir(&dir)?)?);
         let trees = self.trees.begin(id, limit, &count)?;
-        walk::count_live(&count, &trees, tally, go_on)
+        let usage = walk::count_live(&count, &trees, go_on)?;
+        if tally.is_some() {
+            // Quotas began meanwhile. The walk did not see the owners of the files that changes counted.
+            walk::count(root, held_dir(&dir)?, tally, go_on)?;
+        }
+        Ok(usage)
     }
 }
 
