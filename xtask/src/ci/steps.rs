@@ -110,7 +110,7 @@ pub(super) fn prepares(step: &Step) -> bool {
 }
 
 fn programs() -> Step {
-    command(PROGRAMS, "cargo test --locked --workspace --all-targets --no-run", 30).never_again()
+    command(PROGRAMS, "cargo test --locked --workspace --all-targets --no-run", 40).never_again()
 }
 
 fn command(name: &'static str, line: &str, minutes_max: u64) -> Step {
