@@ -185,8 +185,7 @@ impl Ledger {
         if !self.has_bound() {
             return;
         }
-        let unused = self.unused_reserve();
-        self.bytes.store(self.bytes_bound.load(Ordering::SeqCst).saturating_add(unused), Ordering::SeqCst);
+        self.bytes.store(self.bytes_bound.load(Ordering::SeqCst), Ordering::SeqCst);
         self.files.store(self.files_bound.load(Ordering::SeqCst), Ordering::SeqCst);
         self.state.store(BOUNDED, Ordering::SeqCst);
     }
@@ -244,12 +243,21 @@ impl Ledger {
 
     /// Changes the reserve for snapshots, even past the capacity.
     pub fn set_reserve(&self, bytes: u64) {
+        // The bound moves with the sum, so that the saved one stays right.
+        let _store = self.lock();
         let mut snapshots = self.snapshots.lock();
         let before = snapshots.charged();
         snapshots.reserve = bytes;
         let after = snapshots.charged();
+        let has_bound = ![0, u64::MAX].contains(&self.bytes_bound.load(Ordering::SeqCst));
+        if has_bound && after < before {
+            self.bytes_bound.fetch_sub(before - after, Ordering::SeqCst);
+        }
         // Wraps in the sum where it falls.
-        self.bytes.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
+        self.bytes.fetch_add(after.wrapping_sub(before), Ordering::SeqCst);
+        if has_bound && after > before {
+            self.bytes_bound.fetch_add(after - before, Ordering::SeqCst);
+        }
     }
 
     pub fn capacity(&self) -> Capacity {
@@ -356,10 +364,15 @@ impl Ledger {
     /// Marks the volume as in use, with a new bound, durably.
     fn write_in_use(&self, store: &dyn UsageStore) -> FsResult<()> {
         let bound = store.keeps_bound().then(|| self.next_bound());
-        store.write(&UsageRecord { bound, ..self.entry(false) })?;
+        store.write(&UsageRecord { bound: bound.map(|bound| self.saved(bound)), ..self.entry(false) })?;
         // After it is durable: other changes rely on it.
         bound.into_iter().for_each(|bound| self.set_bound(bound));
         Ok(())
+    }
+
+    /// A bound as it is saved: without the unused part of the reserve, which the next process adds.
+    fn saved(&self, bound: Usage) -> Usage {
+        Usage { bytes: bound.bytes.saturating_sub(self.unused_reserve()), ..bound }
     }
 
     fn set_bound(&self, bound: Usage) {
@@ -520,6 +533,7 @@ impl Ledger {
         let usage = self.usage_with(snapshots);
         // A clean record needs no bound: its usage is exact.
         let bound = Some(self.bound()).filter(|bound| !is_clean && ![0, u64::MAX].contains(&bound.bytes));
+        let bound = bound.map(|bound| self.saved(bound));
         UsageRecord { is_clean, capacity: self.capacity(), usage, held: snapshots.held, bound }
     }
 
@@ -632,6 +646,27 @@ mod tests {
         ledger.close(Instant::now());
         ledger.seal();
         assert_eq!(*saved.0.lock(), Some(clean(after)));
+    }
+
+    #[test]
+    fn reserve_for_snapshots_is_in_no_saved_bound() {
+        let saved = Saved::default();
+        let before = Usage { bytes: 5 << 20, files: 50 };
+        let ledger = Ledger::new(&clean(before), Box::new(saved.clone()));
+        ledger.set_reserve(1 << 39);
+        ledger.charge(4096, 0).unwrap();
+        let bound = |saved: &Saved| saved.0.lock().unwrap().bound.unwrap();
+        assert!(bound(&saved).bytes < 2 << 30);
+        ledger.set_reserve(1 << 20);
+        for _ in 0..4000 {
+            ledger.charge(1 << 20, 0).unwrap();
+            assert!(ledger.usage().bytes <= bound(&saved).bytes);
+        }
+        let after = Ledger::new(&saved.0.lock().unwrap(), Box::new(saved.clone()));
+        after.serve_while_counting();
+        after.set_reserve(1 << 39);
+        assert_eq!(after.usage(), bound(&saved));
+        assert_eq!(after.charge(1 << 30, 0), Ok(()));
     }
 
     #[test]
