@@ -170,15 +170,17 @@ fn change(dirs: &[NodeRef], client: u64, has_quotas: bool, is_done: &AtomicBool)
             }
             _ => Ok(()),
         };
-        let is_usual = |error: FsError| {
-            use FsError::{Exists, Invalid, NotEmpty, NotFound, Stale};
-            matches!(error, Exists | Invalid | NotEmpty | NotFound | Stale)
-                || (has_quotas && matches!(error, FsError::Wait(_)))
-        };
-        assert!(done.is_ok() || done.is_err_and(is_usual), "{done:?}");
+        assert!(done.is_ok() || done.is_err_and(|error| is_usual(error, has_quotas)), "{done:?}");
         changes += 1;
     }
     (changes, open)
+}
+
+/// Whether a client may see this error when other clients change the same files.
+fn is_usual(error: FsError, has_quotas: bool) -> bool {
+    use FsError::{Exists, Invalid, NotEmpty, NotFound, Stale, Wait};
+    matches!(error, Exists | Invalid | NotEmpty | NotFound | Stale)
+        || (has_quotas && matches!(error, Wait(_)))
 }
 
 /// The directory that was made as `dNUMBER`.
